@@ -1,0 +1,88 @@
+/**
+ * The one table of error codes. `http` is the status an API answers with, `exit` the exit code of the command line,
+ * `retry` what the caller must do: never = the same call fails again, later = try again after a pause,
+ * pause = a person has to act first. `cure` is the next step, shown after the message and in the documentation.
+ */
+export const ERRORS = {
+  // Events and runs
+  SCHEMA_VALIDATION_FAILED: { http: 422, retry: 'never', exit: 65, cure: 'Correct the fields that the message names.' },
+  INVALID_TRANSITION: { http: 409, retry: 'never', exit: 65, cure: 'Read the state of the run again before acting.' },
+  EVENT_TOO_LARGE: { http: 413, retry: 'never', exit: 65, cure: 'Store the value as an artifact and send its reference.' },
+  EMITTER_NOT_ALLOWED: { http: 403, retry: 'never', exit: 77, cure: 'Let the emitter of the catalogue write this event.' },
+  LEGACY_EVENT_TYPE: { http: 422, retry: 'never', exit: 65, cure: 'Emit the canonical type that the message names.' },
+  RUN_NOT_FOUND: { http: 404, retry: 'never', exit: 66, cure: 'Check the run id and the database.' },
+  RUN_EXISTS: { http: 409, retry: 'never', exit: 65, cure: 'Choose another run id.' },
+  RUN_AMBIGUOUS: { http: 409, retry: 'never', exit: 66, cure: 'Give more characters of the run id.' },
+  HEAD_MOVED: { http: 409, retry: 'later', exit: 75, cure: 'Fold the events that are missing and decide again.' },
+  PAYLOAD_ERASED: { http: 410, retry: 'never', exit: 65, cure: 'The payload was erased on purpose; it cannot be brought back.' },
+  CHAIN_BROKEN: { http: 409, retry: 'never', exit: 65, cure: 'Do not trust this log; compare it with a backup or a bundle.' },
+  // Plans and playbooks
+  PLAYBOOK_INVALID: { http: 422, retry: 'never', exit: 65, cure: 'Correct the problems that are listed.' },
+  INVALID_STEP_SCHEMA: { http: 422, retry: 'never', exit: 65, cure: 'Remove or rename the field that the message names.' },
+  PLAN_INTEGRITY_VALIDATION_FAILED: { http: 422, retry: 'never', exit: 65, cure: 'Compile again; do not run a plan that was changed.' },
+  PLAN_URI_NOT_ALLOWED: { http: 403, retry: 'never', exit: 77, cure: 'Add the location to the allowlist, or store the plan elsewhere.' },
+  PLAN_SCHEMA_VERSION_UNSUPPORTED: { http: 422, retry: 'never', exit: 65, cure: 'Compile the playbook with this version.' },
+  PLAN_EXPIRED: { http: 410, retry: 'never', exit: 65, cure: 'Compile the playbook again.' },
+  PLAN_TOO_LARGE: { http: 413, retry: 'never', exit: 65, cure: 'Split the playbook, or raise the limit.' },
+  PLAN_NOT_FOUND: { http: 404, retry: 'never', exit: 66, cure: 'Compile the playbook, or check the reference.' },
+  CAPABILITY_NOT_SUPPORTED: { http: 422, retry: 'never', exit: 65, cure: 'Choose another engine, or allow a fallback.' },
+  // Templates and routing
+  TEMPLATE_SYNTAX: { http: 422, retry: 'never', exit: 65, cure: 'Correct the template.' },
+  TEMPLATE_UNDEFINED: { http: 422, retry: 'never', exit: 65, cure: 'Use a name that exists here, or the filter default().' },
+  TEMPLATE_TYPE: { http: 422, retry: 'never', exit: 65, cure: 'Convert the value, or correct the filter.' },
+  TEMPLATE_FORBIDDEN: { http: 422, retry: 'never', exit: 65, cure: 'Templates read values; they cannot change them.' },
+  TEMPLATE_LIMIT: { http: 422, retry: 'never', exit: 65, cure: 'Make the template smaller, or move the work into a task.' },
+  LOOP_NOT_A_LIST: { http: 422, retry: 'never', exit: 1, cure: 'Make `loop.in` give a list.' },
+  LOOP_ITERATIONS_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See the failed iterations.' },
+  CTX_CONFLICT: { http: 409, retry: 'never', exit: 1, cure: 'Let only one iteration write this key.' },
+  JUMP_LIMIT: { http: 422, retry: 'never', exit: 1, cure: 'Give the jump a condition that ends.' },
+  STEP_LIMIT: { http: 422, retry: 'never', exit: 1, cure: 'Give the cycle a condition that ends, or raise the limit.' },
+  NO_NEXT: { http: 422, retry: 'never', exit: 1, cure: 'Add an arc that matches, or leave out no_next_is_error.' },
+  // Tasks
+  TASK_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See the error of the task.' },
+  TASK_TIMEOUT: { http: 504, retry: 'later', exit: 1, cure: 'Raise spec.timeout, or make the call faster.' },
+  STEP_TIMEOUT: { http: 504, retry: 'never', exit: 1, cure: 'Raise lifecycle.timeout_s, or split the step.' },
+  TOOL_UNAVAILABLE: { http: 501, retry: 'pause', exit: 69, cure: 'Install or define the tool that the message names.' },
+  CHILD_RUN_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See the child run.' },
+  WRITE_BUDGET_EXCEEDED: { http: 503, retry: 'later', exit: 75, cure: 'The database was too slow; retry the step.' },
+  CANCELLED: { http: 409, retry: 'never', exit: 130, cure: 'The run was cancelled; start or retry it.' },
+  SIGNAL_REJECTED: { http: 409, retry: 'never', exit: 65, cure: 'Read the reason; the state does not allow this signal.' },
+  // The ground
+  CONFIG_INVALID: { http: 500, retry: 'never', exit: 78, cure: 'Correct the configuration value that the message names.' },
+  STORE_UNAVAILABLE: { http: 503, retry: 'later', exit: 69, cure: 'Check that the database runs and can be reached.' },
+  STORE_SCHEMA_TOO_NEW: { http: 503, retry: 'pause', exit: 69, cure: 'Upgrade Runledger; a newer version changed the schema.' },
+  STORE_SCHEMA_TOO_OLD: { http: 503, retry: 'pause', exit: 69, cure: 'Run the migrations.' },
+  MIGRATION_FAILED: { http: 503, retry: 'pause', exit: 69, cure: 'Read the message of the database.' },
+  EMBEDDED_UNAVAILABLE: { http: 503, retry: 'pause', exit: 69, cure: 'Install the platform package, or set DATABASE_URL.' },
+  EMBEDDED_DATA_VERSION: { http: 503, retry: 'pause', exit: 69, cure: 'Dump with the old version, or remove the data folder.' },
+  EMBEDDED_START_FAILED: { http: 503, retry: 'later', exit: 69, cure: 'Read the log of the embedded server.' },
+  DEPENDENCY_MISSING: { http: 501, retry: 'pause', exit: 69, cure: 'Install the package that the message names.' },
+  USAGE: { http: 400, retry: 'never', exit: 64, cure: 'See --help.' },
+  INTERNAL: { http: 500, retry: 'never', exit: 70, cure: 'This is a defect of Runledger; please report it.' },
+} as const satisfies Record<string, ErrorRow>;
+
+interface ErrorRow {
+  readonly http: number;
+  readonly retry: 'never' | 'later' | 'pause';
+  readonly exit: number;
+  readonly cure: string;
+}
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** The only error class. `details` is data for machines and never holds a stack trace or a secret. */
+export class AppError extends Error {
+  override readonly name = 'AppError';
+  readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, message: string, details: Record<string, unknown> = {}, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+    this.details = details;
+  }
+
+  get retryable(): boolean {
+    return ERRORS[this.code].retry === 'later';
+  }
+}
