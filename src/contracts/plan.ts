@@ -125,7 +125,11 @@ export const PlanStep = closed({
       arcs: Type.Array(Arc),
     }),
   ),
-  /** Names of the steps that can be reached from here along arcs, itself only if it lies on a cycle. Joins read it. */
+  /**
+   * Names of the `join: all` steps, other than this one, that can be reached from here along arcs: a join holds its
+   * tokens while a live token stands at a step that lists it. Only joins are listed, because the full closure of a
+   * linear plan of 1,000 steps would be half a million names.
+   */
   reaches: Type.Array(StepName),
 });
 export type PlanStep = Static<typeof PlanStep>;
