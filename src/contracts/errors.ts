@@ -136,6 +136,13 @@ export const ERRORS = {
     cure: 'Dump with the old version, or remove the data folder.',
   },
   EMBEDDED_START_FAILED: { http: 503, retry: 'later', exit: 69, cure: 'Read the log of the embedded server.' },
+  EMBEDDED_FOLDER_UNUSABLE: {
+    http: 503,
+    retry: 'pause',
+    exit: 69,
+    cure: 'Choose another folder, or set DATABASE_URL.',
+  },
+  EMBEDDED_IN_USE: { http: 503, retry: 'pause', exit: 69, cure: 'Stop the other server of this data folder.' },
   DEPENDENCY_MISSING: { http: 501, retry: 'pause', exit: 69, cure: 'Install the package that the message names.' },
   USAGE: { http: 400, retry: 'never', exit: 64, cure: 'See --help.' },
   INTERNAL: { http: 500, retry: 'never', exit: 70, cure: 'This is a defect of Runledger; please report it.' },
