@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox';
-import { Attempt, Id, JsonObject, KeyPart, Sha256Hex, UtcTime, UuidV4 } from './primitives.ts';
+import { Attempt, Id, JsonObject, KeyPart, Sha256Hex, UtcTime, Uuid, UuidV4 } from './primitives.ts';
 
 const writeFields = {
   eventId: UuidV4,
@@ -27,11 +27,20 @@ export type RunEventWrite = Static<typeof RunEventWrite>;
 export const RunEventRecord = Type.Object({
   ...writeFields,
   // Imported v1 events keep the id that they came with, which need not be a v4.
-  eventId: Id,
+  eventId: Uuid,
   runSeq: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   persistedAt: UtcTime,
 });
 export type RunEventRecord = Static<typeof RunEventRecord>;
+
+/** A record as the store hands it out: `erased` says that there was a payload which was erased on purpose. */
+export type StoredRecord = RunEventRecord & { readonly erased?: true };
+
+/** A record together with what proves it. `erased`: the payload was erased on purpose, and its salt with it. */
+export interface StoredRecord extends RunEventRecord {
+  readonly erased?: true;
+  readonly proof: { readonly recordHash: string; readonly chainHash: string; readonly salt?: string };
+}
 
 /** What the append authority answers for one event. `duplicate` means that the stored event was there before. */
 export interface AppendReceipt {

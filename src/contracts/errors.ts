@@ -100,6 +100,9 @@ export const ERRORS = {
   TOOL_UNAVAILABLE: { http: 501, retry: 'pause', exit: 69, cure: 'Install or define the tool that the message names.' },
   CHILD_RUN_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See the child run.' },
   WRITE_BUDGET_EXCEEDED: { http: 503, retry: 'later', exit: 75, cure: 'The database was too slow; retry the step.' },
+  POLICY_DENIED: { http: 403, retry: 'never', exit: 77, cure: 'Change the action, or the policy that denies it.' },
+  APPROVAL_REJECTED: { http: 403, retry: 'never', exit: 77, cure: 'Talk to the person who rejected it.' },
+  APPROVAL_EXPIRED: { http: 403, retry: 'never', exit: 77, cure: 'Retry the run and have it approved in time.' },
   CANCELLED: { http: 409, retry: 'never', exit: 130, cure: 'The run was cancelled; start or retry it.' },
   SIGNAL_REJECTED: {
     http: 409,

@@ -48,6 +48,8 @@ export const PlaybookRequestEvaluated = closed({
   reason,
   notBefore: o(UtcTime),
   report: o(JsonObject),
+  /** The plan has to be approved before the run may start. */
+  gate: o(Type.Literal('approval')),
 });
 export const RunQueued = closed({ reason, position: o(Count) });
 export const RunApproved = closed({ approvedBy: o(Id), approvalId: o(Id), reason });
@@ -112,22 +114,26 @@ export const SignalRejected = closed({
   code: Id,
   reason: Text,
 });
+/** Why a step instance exists. An arc names the instances whose tokens it took, in plan order. */
+export const Cause = Type.Union([
+  closed({ kind: Type.Enum(['entry', 'final', 'retry', 'carried', 'signal']) }),
+  closed({
+    kind: Type.Literal('arc'),
+    arrivals: Type.Array(closed({ from: KeyPart, arc: Count }), { minItems: 1, maxItems: 100_000 }),
+  }),
+]);
+/** What an earlier run of this loop has finished already: its indexes, its list and the results by index. */
+const CarriedLoop = closed({ finished: Type.Array(Count), list: o(StoredValue), results: o(StoredValue) });
+
 export const StepScheduled = closed({
   step: o(Id),
   stepIndex: o(Count),
   tool: o(Id),
-  cause: o(
-    Type.Union([
-      closed({ kind: Type.Enum(['entry', 'final', 'retry', 'carried', 'signal']) }),
-      closed({
-        kind: Type.Literal('arc'),
-        arrivals: Type.Array(closed({ from: KeyPart, arc: Count }), { minItems: 1, maxItems: 100_000 }),
-      }),
-    ]),
-  ),
+  cause: o(Cause),
   args: o(JsonObject),
   dueAt: o(UtcTime),
   timeoutMs: o(Count),
+  loop: o(CarriedLoop),
 });
 export const StepStarted = closed({ startedAt: o(UtcTime), leaseOwner: o(Id), tool: o(Id), inputs: o(Json) });
 export const StepCompleted = closed({
@@ -146,7 +152,16 @@ export const StepFailed = closed({
   result: o(StoredValue),
   ...invalidTransition,
 });
-export const StepSkipped = closed({ reason: Text, code: o(Id), ruleIndex: o(Type.Integer({ minimum: -1 })) });
+export const StepSkipped = closed({
+  reason: Text,
+  code: o(Id),
+  ruleIndex: o(Type.Integer({ minimum: -1 })),
+  step: o(Id),
+  stepIndex: o(Count),
+  /** A step that was refused admission was never scheduled: its cause stands here. */
+  cause: o(Cause),
+  args: o(JsonObject),
+});
 export const StepDelayed = closed({ until: UtcTime, reason: Text, error: o(ErrorInfo) });
 export const StepCarried = closed({
   from: closed({ runId: KeyPart, stepId: KeyPart, logicalAttemptId: Attempt }),
@@ -156,6 +171,13 @@ export const StepCarried = closed({
   artifacts,
   receipts: o(Type.Array(Id, { maxItems: 10_000 })),
   error: o(ErrorInfo),
+  skipReason: o(Text),
+  cause: o(Cause),
+  args: o(JsonObject),
+  /** Tokens that this instance sent and that no step has taken yet. */
+  tokens: o(Type.Array(closed({ step: Id, arc: Count, args: o(JsonObject) }), { maxItems: 10_000 })),
+  /** Its arcs are still to be evaluated. */
+  unrouted: o(Type.Literal(true)),
 });
 export const LoopStarted = closed({
   mode: Type.Enum(['sequential', 'parallel', 'cursor']),
@@ -164,6 +186,7 @@ export const LoopStarted = closed({
   list: o(StoredValue),
   maxInFlight: o(Type.Integer({ minimum: 1 })),
   finished: o(Type.Array(Count)),
+  results: o(StoredValue),
 });
 export const LoopIterationScheduled = closed({ index, dueAt: o(UtcTime) });
 export const LoopIterationStarted = closed({ index, startedAt: o(UtcTime), leaseOwner: o(Id) });
@@ -193,12 +216,26 @@ export const TaskStarted = closed({
 export const TaskAttemptStarted = closed({ attempt: Attempt, inputs: o(Json) });
 export const TaskAttemptDone = closed({ attempt: Attempt, outcome: Outcome, result: o(StoredValue) });
 export const TaskAttemptFailed = closed({ attempt: Attempt, outcome: Outcome, error: o(ErrorInfo) });
-export const TaskDone = closed({ attempts: Attempt, outcome: o(Outcome), result: o(StoredValue) });
-export const TaskFailed = closed({ attempts: Attempt, error: ErrorInfo, outcome: o(Outcome), result: o(StoredValue) });
+/** `set` holds what hooks, rules and the task itself assigned, so that a redelivered step can go on from here. */
+export const TaskDone = closed({
+  attempts: Attempt,
+  outcome: o(Outcome),
+  result: o(StoredValue),
+  set: o(JsonObject),
+});
+export const TaskFailed = closed({
+  attempts: Attempt,
+  error: ErrorInfo,
+  outcome: o(Outcome),
+  result: o(StoredValue),
+  set: o(JsonObject),
+});
 export const PolicyAdmitEvaluated = closed({
   allow: Type.Boolean(),
   matchedRuleIndex: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
   reason,
+  /** The rules themselves failed: the run fails. */
+  failure: o(ErrorInfo),
 });
 export const PolicyTaskEvaluated = closed({
   matchedRuleIndex: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
@@ -228,6 +265,8 @@ export const NextEvaluated = closed({
   mode: Type.Enum(['exclusive', 'inclusive']),
   matched: Type.Array(closed({ step: Id, arc: o(Count), when: o(Text) }), { maxItems: 10_000 }),
   selected: Type.Array(closed({ step: Id, arc: o(Count), args: o(JsonObject) }), { maxItems: 10_000 }),
+  /** Nothing handles this boundary: the run fails, and what is in flight is aborted or may finish. */
+  failure: o(closed({ error: ErrorInfo, mode: Type.Enum(['fail_fast', 'best_effort']) })),
 });
 export const ResultStored = closed({ result: StoredValue });
 export const ResultManifestUpdated = closed({ manifest: ArtifactRef, parts: Count });
@@ -247,7 +286,11 @@ export const WaitEnded = closed({
   result: o(StoredValue),
   error: o(ErrorInfo),
 });
-export const CtxPatched = closed({ set: JsonObject });
+/** Keys are paths below `ctx`. `source` says who assigned: the tasks of the step, the step, its arcs, its loop, or an earlier run. */
+export const CtxPatched = closed({
+  set: JsonObject,
+  source: o(Type.Enum(['task', 'step', 'arc', 'loop', 'carried'])),
+});
 const effect = {
   key: Type.String({ minLength: 1, maxLength: 1024 }),
   scope: o(Type.Enum(['run', 'tenant'])),
