@@ -1,4 +1,5 @@
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, lstat, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -80,20 +81,30 @@ async function startEmbedded(): Promise<StartedServer> {
 
 async function stopAndRemove(server: EmbeddedServer, folder: string): Promise<void> {
   await server.close();
+  await removeFolders(server, folder);
+}
+
+async function removeFolders(server: EmbeddedServer, folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   await rm(server.config.host, { recursive: true, force: true });
 }
 
-/** A run that was killed could not stop its server; the next one does, so that servers do not pile up. */
+/**
+ * A run that was killed could not stop its server; the next one does, so that servers do not pile up. A pid that looks dead
+ * proves little (it may count in another container), so a folder goes only if it is our own account's and, after we joined
+ * and left its server, nobody was there to keep that server running.
+ */
 async function sweepKilledRuns(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const pid = new RegExp(`^${FOLDER}(\\d+)-`).exec(name)?.[1];
-    if (pid === undefined || isAlive(Number(pid))) continue;
     const folder = join(tmpdir(), name);
+    if (pid === undefined || isAlive(Number(pid)) || (await lstat(folder)).uid !== process.getuid?.()) continue;
     try {
-      await stopAndRemove(await openEmbedded({ folder }), folder);
+      const server = await openEmbedded({ folder });
+      await server.close();
+      if (existsSync(join(server.dataDir, 'postmaster.pid'))) continue;
+      await removeFolders(server, folder);
     } catch (error) {
-      // It may belong to another account; that is no reason to fail this run.
       console.warn(`${folder} is left from a killed test run: ${(error as Error).message}`);
     }
   }

@@ -17,7 +17,7 @@ import { settingArguments } from './server-settings.ts';
 import { openSocketFolder, SOCKET_PORT } from './socket-folder.ts';
 import { withStartLock } from './start-lock.ts';
 import { trimLog } from './start-server.ts';
-import { stopServer } from './stop-server.ts';
+import { orphanedServer, stopOrphan, stopServer } from './stop-server.ts';
 
 /** Settings for the `pg` driver. The host is the folder of a unix socket. */
 export interface EmbeddedConfig {
@@ -169,7 +169,13 @@ class OpenServer implements EmbeddedServer {
 async function joinOrStart(task: BringUp, deadline: number): Promise<Control> {
   for (;;) {
     try {
-      return await joinHolders(task.socketDir);
+      const control = await joinHolders(task.socketDir);
+      // Looked at after joining, since from then on nobody stops or restarts the server in between.
+      const orphan = await orphanedServer(task.place.dataDir, task.socketDir);
+      if (orphan === undefined) return control;
+      await end(control.client);
+      task.log(`process ${orphan} serves a data folder that was deleted: stopping it`);
+      await withStartLock(task.socketDir, task.place.runAs, deadline, () => stopOrphan(orphan, deadline));
     } catch (error) {
       const failure = classifyJoinFailure(error);
       const late = Date.now() > deadline;

@@ -11,10 +11,15 @@ export interface PidFile {
   readonly status: string;
 }
 
-export async function readPidFile(dataDir: string): Promise<PidFile | undefined> {
+export function readPidFile(dataDir: string): Promise<PidFile | undefined> {
+  return readLockFile(pidPath(dataDir));
+}
+
+/** Both lock files of a server, in the data folder and beside the socket, have this form. */
+export async function readLockFile(path: string): Promise<PidFile | undefined> {
   let text: string;
   try {
-    text = await readFile(pidPath(dataDir), 'utf8');
+    text = await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

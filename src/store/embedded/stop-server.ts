@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readPidFile, whyNotOurs } from './postmaster-pid.ts';
+import { readLockFile, readPidFile, whyNotOurs } from './postmaster-pid.ts';
 import { processState } from './process-state.ts';
+import { socketFile } from './socket-folder.ts';
 
 /**
  * Stops the server of a data folder and waits until it has gone, so that whoever called can move or delete the folder.
@@ -24,4 +25,21 @@ export async function stopServer(dataDir: string, timeoutMs: number, warn: (line
     }
     await sleep(5);
   }
+}
+
+/**
+ * The pid of a server that answers for a data folder which was deleted or replaced under it, undefined if all is well. It
+ * would take events and lose them: its files have no names any more. (Postgres notices by itself, but only once a minute.)
+ */
+export async function orphanedServer(dataDir: string, socketDir: string): Promise<number | undefined> {
+  const serving = (await readLockFile(`${socketFile(socketDir)}.lock`))?.pid;
+  if (serving === undefined || (await readPidFile(dataDir))?.pid === serving) return undefined;
+  return serving;
+}
+
+/** Ends such a server at once; there is nothing left that it could write in order. */
+export async function stopOrphan(pid: number, deadline: number): Promise<void> {
+  if ((await processState(pid)) !== 'postgres') return;
+  process.kill(pid, 'SIGQUIT');
+  while ((await processState(pid)) === 'postgres' && Date.now() < deadline) await sleep(5);
 }
