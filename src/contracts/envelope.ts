@@ -36,11 +36,10 @@ export type RunEventRecord = Static<typeof RunEventRecord>;
 /** A record as the store hands it out: `erased` says that there was a payload which was erased on purpose. */
 export type StoredRecord = RunEventRecord & { readonly erased?: true };
 
-/** A record together with what proves it. `erased`: the payload was erased on purpose, and its salt with it. */
-export interface StoredRecord extends RunEventRecord {
-  readonly erased?: true;
+/** A record of the ledger together with what proves it. The salt is erased with the payload. */
+export type LedgerRecord = StoredRecord & {
   readonly proof: { readonly recordHash: string; readonly chainHash: string; readonly salt?: string };
-}
+};
 
 /** What the append authority answers for one event. `duplicate` means that the stored event was there before. */
 export interface AppendReceipt {

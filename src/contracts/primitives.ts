@@ -8,7 +8,8 @@ export const Id = Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u00
 export const Text = Type.String({ maxLength: 65_536 });
 export const Sha256Hex = Type.String({ pattern: '^[0-9a-f]{64}$' });
 export const UuidV4 = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' });
-/** RFC 3339 in UTC, to the day's length; kept as the text that was sent. */
+export const Uuid = Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' });
+/** RFC 3339 in UTC; kept as the text that was sent. */
 export const UtcTime = Type.String({
   pattern:
     '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])T([01]\\d|2[0-3]):[0-5]\\d:([0-5]\\d|60)(\\.\\d{1,9})?(Z|\\+00:00)$',

@@ -20,7 +20,11 @@ function write(value: unknown, depth: number): string {
   if (value === false) return 'false';
   if (typeof value !== 'object') throw new TypeError(`canonical JSON has no ${typeof value}`);
   if (depth >= MAX_DEPTH) throw new TypeError(`canonical JSON is limited to ${MAX_DEPTH} levels`);
-  return Array.isArray(value) ? writeArray(value, depth) : writeObject(value as Record<string, unknown>, depth);
+  if (Array.isArray(value)) return writeArray(value, depth);
+  // A Date or a Map would be written as {} and lose its meaning without a word.
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) throw new TypeError('canonical JSON takes plain objects only');
+  return writeObject(value as Record<string, unknown>, depth);
 }
 
 function writeArray(value: readonly unknown[], depth: number): string {

@@ -1,0 +1,96 @@
+import { Compile, type Validator } from 'typebox/compile';
+import { CATALOGUE, type EventRow, type EventType, eventRow, type Level } from './catalogue.ts';
+import { RunEventWrite } from './envelope.ts';
+
+/** One thing that is wrong, and where: a JSON pointer into the event. */
+export interface FieldProblem {
+  readonly path: string;
+  readonly message: string;
+}
+
+const envelope = Compile(RunEventWrite);
+// Compiled on first use: forty validators at start-up would cost every short command.
+const payloads = new Map<EventType, Validator>();
+
+function payloadValidator(type: EventType): Validator {
+  const known = payloads.get(type);
+  if (known) return known;
+  const validator = Compile(CATALOGUE[type].payload);
+  payloads.set(type, validator);
+  return validator;
+}
+
+/** The shape of the part of `entity` behind `stepId/`, per level. */
+const ENTITY_BELOW_STEP: Partial<Record<Level, RegExp>> = {
+  iteration: /^\d+$/,
+  task: /^(\d+\/)?[^/#@:|]+:\d+$/,
+  attempt: /^(\d+\/)?[^/#@:|]+:\d+@\d+$/,
+  occurrence: /^(\d+\/)?[^/#@:|]+:\d+$/,
+  part: /^[^|]+$/,
+};
+
+/** Everything that is wrong with an event that a producer wants to write; an empty list means that it is well-formed. */
+export function eventProblems(value: unknown): FieldProblem[] {
+  if (!envelope.Check(value)) return schemaProblems(envelope, value, '');
+  const row = eventRow(value.eventType);
+  if (!row) return [{ path: '/eventType', message: `'${value.eventType}' is not a type of the catalogue` }];
+  const place = placeProblem(value, row);
+  if (place) return [place];
+  if (value.payload === undefined) {
+    return row.payloadRequired ? [{ path: '/payload', message: `${value.eventType} needs a payload` }] : [];
+  }
+  const validator = payloadValidator(value.eventType as EventType);
+  return validator.Check(value.payload) ? [] : schemaProblems(validator, value.payload, '/payload');
+}
+
+function placeProblem(event: RunEventWrite, row: EventRow): FieldProblem | undefined {
+  const { stepId, entity } = event;
+  if (row.level === 'run' || row.level === 'signal') {
+    if (stepId !== undefined) return { path: '/stepId', message: `${event.eventType} must not carry a stepId` };
+    if (row.level === 'run') {
+      return entity === undefined
+        ? undefined
+        : { path: '/entity', message: `${event.eventType} must not carry an entity` };
+    }
+    return entity?.startsWith('signal/') && entity.length > 7
+      ? undefined
+      : { path: '/entity', message: `${event.eventType} needs the entity signal/<signalId>` };
+  }
+  if (stepId === undefined) return { path: '/stepId', message: `${event.eventType} needs a stepId` };
+  if (stepId.includes('/')) return { path: '/stepId', message: 'a stepId must not hold /' };
+  const below = ENTITY_BELOW_STEP[row.level];
+  if (!below) {
+    return entity === undefined
+      ? undefined
+      : { path: '/entity', message: `${event.eventType} must not carry an entity` };
+  }
+  if (entity === undefined) {
+    return row.level === 'part' ? undefined : { path: '/entity', message: `${event.eventType} needs an entity` };
+  }
+  const fits = entity.startsWith(`${stepId}/`) && below.test(entity.slice(stepId.length + 1));
+  return fits ? undefined : { path: '/entity', message: `'${entity}' is no ${row.level} of step '${stepId}'` };
+}
+
+/** At most this many problems are reported: a hostile event should not cost a large answer. */
+const MAX_PROBLEMS = 20;
+
+function schemaProblems(validator: Validator, value: unknown, prefix: string): FieldProblem[] {
+  const problems = new Map<string, FieldProblem>();
+  for (const error of validator.Errors(value)) {
+    if (problems.size >= MAX_PROBLEMS) break;
+    // An unknown field is reported twice by the validator; `schema is false` says nothing to a person.
+    if (error.keyword === 'boolean') {
+      problems.set(error.instancePath, { path: prefix + error.instancePath, message: 'is not a field of this event' });
+    } else if (error.keyword === 'required') {
+      for (const name of (error.params as { requiredProperties?: string[] }).requiredProperties ?? []) {
+        problems.set(`${error.instancePath}/${name}`, {
+          path: `${prefix}${error.instancePath}/${name}`,
+          message: 'is missing',
+        });
+      }
+    } else if (error.keyword !== 'additionalProperties' && !problems.has(error.instancePath)) {
+      problems.set(error.instancePath, { path: prefix + error.instancePath, message: error.message });
+    }
+  }
+  return problems.size > 0 ? [...problems.values()] : [{ path: prefix || '/', message: 'does not fit the schema' }];
+}

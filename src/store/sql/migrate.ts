@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import type pg from 'pg';
+import { AppError } from '../../contracts/errors.ts';
+import type { Postgres } from './postgres.ts';
+
+/** One numbered SQL file. `--! breaking` on its first line: older code cannot work on the schema any more. */
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly sql: string;
+  readonly checksum: string;
+}
+
+const FOLDER = new URL('./migrations/', import.meta.url);
+
+export function readMigrations(): Migration[] {
+  return readdirSync(FOLDER)
+    .filter((file) => file.endsWith('.sql'))
+    .sort()
+    .map((file) => {
+      const sql = readFileSync(new URL(file, FOLDER), 'utf8');
+      return {
+        version: Number.parseInt(file, 10),
+        name: file.replace(/\.sql$/, ''),
+        breaking: sql.startsWith('--! breaking'),
+        sql,
+        checksum: createHash('sha256').update(sql).digest('hex'),
+      };
+    });
+}
+
+const LOCK = 7262018;
+
+/** Brings the schema up to this version, one transaction per file, under a lock that other processes wait for. */
+export async function migrate(postgres: Postgres, log: (line: string) => void = () => {}): Promise<string[]> {
+  const migrations = readMigrations();
+  const applied: string[] = [];
+  for (const migration of migrations) {
+    const done = await postgres.transaction(async (client) => {
+      await client.query('select pg_advisory_xact_lock($1)', [LOCK]);
+      await client.query('create schema if not exists runledger');
+      await client.query(
+        `create table if not exists runledger.migrations (
+           version integer primary key, name text not null, breaking boolean not null, checksum text not null,
+           applied_at timestamptz not null default clock_timestamp())`,
+      );
+      checkApplied(await appliedMigrations(client), migrations);
+      const { rowCount } = await client.query('select 1 from runledger.migrations where version = $1', [migration.version]);
+      if (rowCount) return false;
+      try {
+        await client.query(migration.sql);
+      } catch (error) {
+        throw new AppError('MIGRATION_FAILED', `Migration ${migration.name} failed: ${(error as Error).message}`, {}, { cause: error });
+      }
+      await client.query('insert into runledger.migrations (version, name, breaking, checksum) values ($1, $2, $3, $4)', [
+        migration.version,
+        migration.name,
+        migration.breaking,
+        migration.checksum,
+      ]);
+      return true;
+    });
+    if (done) {
+      log(`applied migration ${migration.name}`);
+      applied.push(migration.name);
+    }
+  }
+  return applied;
+}
+
+/** Refuses a schema that this code cannot work on. */
+export async function checkSchema(postgres: Postgres): Promise<void> {
+  await postgres.transaction(async (client) => {
+    const exists = await client.query(`select to_regclass('runledger.migrations') is not null as yes`);
+    const migrations = readMigrations();
+    const rows = exists.rows[0]?.yes ? await appliedMigrations(client) : [];
+    checkApplied(rows, migrations);
+    const missing = migrations.filter((m) => !rows.some((row) => row.version === m.version));
+    if (missing.length > 0) {
+      const names = missing.map((m) => m.name).join(', ');
+      throw new AppError('STORE_SCHEMA_TOO_OLD', `The database lacks migrations: ${names}`, { missing: names });
+    }
+  });
+}
+
+interface AppliedRow {
+  readonly version: number;
+  readonly name: string;
+  readonly breaking: boolean;
+  readonly checksum: string;
+}
+
+async function appliedMigrations(client: pg.PoolClient): Promise<AppliedRow[]> {
+  const result = await client.query<AppliedRow>('select version, name, breaking, checksum from runledger.migrations order by version');
+  return result.rows;
+}
+
+function checkApplied(rows: readonly AppliedRow[], migrations: readonly Migration[]): void {
+  const known = new Map(migrations.map((m) => [m.version, m]));
+  for (const row of rows) {
+    const migration = known.get(row.version);
+    if (!migration) {
+      if (!row.breaking) continue;
+      throw new AppError('STORE_SCHEMA_TOO_NEW', `The database has the breaking migration ${row.name}, which this version does not know`, {
+        migration: row.name,
+      });
+    }
+    if (migration.checksum !== row.checksum) {
+      throw new AppError('MIGRATION_FAILED', `Migration ${row.name} was changed after it had been applied to this database`, {
+        migration: row.name,
+      });
+    }
+  }
+}

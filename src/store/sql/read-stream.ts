@@ -1,0 +1,154 @@
+import type { LedgerRecord } from '../../contracts/envelope.ts';
+import type { Postgres } from './postgres.ts';
+import { type EventRecordRow, RECORD_COLUMNS, toRecord } from './read-events.ts';
+
+/** A place in the commit-ordered stream of all runs. */
+export interface StreamCursor {
+  readonly era: number;
+  readonly xid: number;
+  readonly runKey: number;
+  readonly runSeq: number;
+}
+
+export interface StreamEvent {
+  readonly cursor: StreamCursor;
+  readonly record: LedgerRecord;
+}
+
+interface StreamRow extends EventRecordRow {
+  readonly era: number;
+  readonly xid: string;
+  readonly run_key: string;
+  readonly run_id: string;
+  readonly tenant_id: string;
+  readonly project_id: string;
+  readonly environment_id: string;
+  readonly plan_id: string;
+  readonly plan_version: string;
+}
+
+const RUN_COLUMNS = 'x.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version';
+
+/**
+ * Rows at or above the oldest running transaction are left for later: one of lower id may still commit, and a cursor
+ * that had passed it would never see it. Earlier eras are closed and read whole.
+ */
+const READ = {
+  name: 'read_stream',
+  text: `
+    select ${RECORD_COLUMNS}, x.era, x.stream_xid::text as xid, ${RUN_COLUMNS}
+      from (select e.* from runledger.run_events e
+             where (e.era, e.stream_xid, e.run_key, e.run_seq) > ($1::integer, $2::bigint, $3::bigint, $4::bigint)
+               and (e.era, e.stream_xid) < ((select era from runledger.stream_state),
+                                            pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+             order by e.era, e.stream_xid, e.run_key, e.run_seq limit $5) x
+      join runledger.runs r using (run_key)
+     order by x.era, x.stream_xid, x.run_key, x.run_seq`,
+};
+
+export async function readStream(postgres: Postgres, after: StreamCursor | undefined, limit: number): Promise<StreamEvent[]> {
+  const { era, xid, runKey, runSeq } = after ?? { era: 0, xid: 0, runKey: 0, runSeq: 0 };
+  const rows = await postgres.query<StreamRow>(READ, [era, xid, runKey, runSeq, limit]);
+  return rows.map((row) => ({
+    cursor: { era: row.era, xid: Number(row.xid), runKey: Number(row.run_key), runSeq: Number(row.seq) },
+    record: joinedRecord(row),
+  }));
+}
+
+function joinedRecord(row: StreamRow): LedgerRecord {
+  return toRecord(
+    {
+      runKey: Number(row.run_key),
+      runId: row.run_id,
+      tenantId: row.tenant_id,
+      projectId: row.project_id,
+      environmentId: row.environment_id,
+      planId: row.plan_id,
+      planVersion: row.plan_version,
+    },
+    row,
+  );
+}
+
+export interface WindowFilter {
+  readonly from: string;
+  readonly to: string;
+  readonly types: readonly number[];
+  readonly tenantId: string | null;
+  readonly after: { readonly persistedAt: string; readonly runId: string; readonly runSeq: number } | undefined;
+  readonly limit: number;
+}
+
+/** Events by store time, across runs. */
+export async function readWindow(postgres: Postgres, filter: WindowFilter): Promise<LedgerRecord[]> {
+  const text = `
+    select ${RECORD_COLUMNS}, ${RUN_COLUMNS}, x.era, x.stream_xid::text as xid
+      from runledger.run_events x join runledger.runs r using (run_key)
+     where x.type = any($1::smallint[]) and x.persisted_at >= $2::timestamptz and x.persisted_at < $3::timestamptz
+       and ($4::text is null or r.tenant_id = $4)
+       and ($5::timestamptz is null or (x.persisted_at, r.run_id collate "C", x.run_seq) > ($5, $6 collate "C", $7::bigint))
+     order by x.persisted_at, r.run_id collate "C", x.run_seq limit $8`;
+  const rows = await postgres.query<StreamRow>({ name: 'read_window', text }, [
+    `{${filter.types.join(',')}}`,
+    filter.from,
+    filter.to,
+    filter.tenantId,
+    filter.after?.persistedAt ?? null,
+    filter.after?.runId ?? null,
+    filter.after?.runSeq ?? null,
+    filter.limit,
+  ]);
+  return rows.map(joinedRecord);
+}
+
+/** The transaction that keeps new events from delivery, and since when. */
+export interface HorizonHolder {
+  readonly pid: number;
+  readonly application: string;
+  readonly user: string;
+  readonly ageMs: number;
+}
+
+const HOLDER = {
+  name: 'stream_horizon_holder',
+  text: `
+    select pid, coalesce(application_name, '') as application, coalesce(usename::text, '') as "user",
+           (extract(epoch from clock_timestamp() - xact_start) * 1000)::integer as "ageMs"
+      from pg_stat_activity
+     where backend_xid is not null and xact_start is not null
+       and backend_xid::text::bigint = (pg_snapshot_xmin(pg_current_snapshot())::text::bigint & 4294967295)
+     limit 1`,
+};
+
+export async function horizonHolder(postgres: Postgres): Promise<HorizonHolder | undefined> {
+  const [holder] = await postgres.query<HorizonHolder>(HOLDER);
+  return holder;
+}
+
+/** Runs touched at or after a place in the stream, whether or not delivery may see the events yet. */
+const TOUCHED = {
+  name: 'touched_runs',
+  text: `
+    select t.run_key::text as "runKey", t.last::text as "lastSeq"
+      from (select e.run_key, max(e.run_seq) as last from runledger.run_events e
+             where (e.era, e.stream_xid) >= ($1::integer, $2::bigint) group by e.run_key) t
+      left join runledger.snapshots s using (run_key)
+     where s.last_event_seq is null or s.last_event_seq < t.last
+     order by t.run_key limit $3`,
+};
+
+export async function touchedRuns(
+  postgres: Postgres,
+  from: { era: number; xid: number },
+  limit: number,
+): Promise<{ runKey: number; lastSeq: number }[]> {
+  const rows = await postgres.query<{ runKey: string; lastSeq: string }>(TOUCHED, [from.era, from.xid, limit]);
+  return rows.map((row) => ({ runKey: Number(row.runKey), lastSeq: Number(row.lastSeq) }));
+}
+
+/** Below this place no transaction can write any more. */
+export async function streamHorizon(postgres: Postgres): Promise<{ era: number; xid: number }> {
+  const text = `select era, pg_snapshot_xmin(pg_current_snapshot())::text as xid from runledger.stream_state`;
+  const [row] = await postgres.query<{ era: number; xid: string }>({ name: 'stream_horizon', text });
+  return { era: row?.era ?? 0, xid: Number(row?.xid ?? 0) };
+}
