@@ -64,6 +64,7 @@ async function connect(socketDir: string, database: string): Promise<pg.Client> 
     ssl: false,
     application_name: 'runledger control',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: LOCK_TIMEOUT_MS + CONNECT_TIMEOUT_MS,
   });
   // Without a listener the end of the server would end the process.
   client.on('error', () => undefined);

@@ -1,23 +1,15 @@
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../contracts/errors.ts';
 import { findPackage } from './binaries.ts';
-import { type BringUp, bringUp, checkedVersion } from './bring-up.ts';
-import {
-  type Control,
-  classifyJoinFailure,
-  end,
-  joinHolders,
-  leaveHolders,
-  nameDatabase,
-} from './control-connection.ts';
+import { type BringUp, checkedVersion } from './bring-up.ts';
+import { type Control, classifyJoinFailure, end, leaveHolders } from './control-connection.ts';
 import { findPlace, SYSTEM_FOLDERS } from './data-place.ts';
 import { DATABASE_USER } from './init-cluster.ts';
+import { joinOrStart } from './join-or-start.ts';
 import { settingArguments } from './server-settings.ts';
 import { openSocketFolder, SOCKET_PORT } from './socket-folder.ts';
-import { withStartLock } from './start-lock.ts';
 import { trimLog } from './start-server.ts';
-import { orphanedServer, stopOrphan, stopServer } from './stop-server.ts';
+import { stopServer } from './stop-server.ts';
 
 /** Settings for the `pg` driver. The host is the folder of a unix socket. */
 export interface EmbeddedConfig {
@@ -165,40 +157,9 @@ class OpenServer implements EmbeddedServer {
   }
 }
 
-/** Tries until a server is joined: one that is stopping is waited for, one that is absent is started. */
-async function joinOrStart(task: BringUp, deadline: number): Promise<Control> {
-  for (;;) {
-    try {
-      const control = await joinHolders(task.socketDir);
-      // Looked at after joining, since from then on nobody stops or restarts the server in between.
-      const orphan = await orphanedServer(task.place.dataDir, task.socketDir);
-      if (orphan === undefined) return control;
-      await end(control.client);
-      task.log(`process ${orphan} serves a data folder that was deleted: stopping it`);
-      await withStartLock(task.socketDir, task.place.runAs, deadline, () => stopOrphan(orphan, deadline));
-    } catch (error) {
-      const failure = classifyJoinFailure(error);
-      const late = Date.now() > deadline;
-      if (failure === 'fatal' || late) {
-        const reason = late ? 'it did not answer in time' : 'it refused the connection';
-        throw new AppError(
-          'EMBEDDED_START_FAILED',
-          `The embedded Postgres of ${task.place.dataDir} cannot be used: ${reason} (${(error as Error).message}). Its log is ${task.place.logFile}.`,
-          { logFile: task.place.logFile },
-          { cause: error },
-        );
-      }
-      if (failure === 'unnamed') await nameDatabase(task.socketDir).catch(() => sleep(20));
-      else if (failure === 'absent')
-        await withStartLock(task.socketDir, task.place.runAs, deadline, () => bringUp(task, deadline));
-      else await sleep(20);
-    }
-  }
-}
-
 async function isAlive(control: Control): Promise<boolean> {
   try {
-    await control.client.query({ text: 'SELECT 1' });
+    await control.client.query('SELECT 1');
     return true;
   } catch {
     return false;

@@ -1,5 +1,6 @@
+import { readlink } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readLockFile, readPidFile, whyNotOurs } from './postmaster-pid.ts';
+import { inUse, readLockFile, readPidFile, whyNotOurs } from './postmaster-pid.ts';
 import { processState } from './process-state.ts';
 import { socketFile } from './socket-folder.ts';
 
@@ -37,9 +38,15 @@ export async function orphanedServer(dataDir: string, socketDir: string): Promis
   return serving;
 }
 
-/** Ends such a server at once; there is nothing left that it could write in order. */
-export async function stopOrphan(pid: number, deadline: number): Promise<void> {
+/**
+ * Ends such a server at once; there is nothing left that it could write in order. Only one whose working folder is ours and
+ * deleted: a data folder that was moved away is alive, and a shared /tmp can show the server of another container.
+ */
+export async function stopOrphan(pid: number, dataDir: string, deadline: number): Promise<void> {
   if ((await processState(pid)) !== 'postgres') return;
+  if ((await readlink(`/proc/${pid}/cwd`).catch(() => '')) !== `${dataDir} (deleted)`) {
+    throw inUse(dataDir, `process ${pid} answers for it, but serves another folder`);
+  }
   process.kill(pid, 'SIGQUIT');
   while ((await processState(pid)) === 'postgres' && Date.now() < deadline) await sleep(5);
 }
