@@ -1,0 +1,263 @@
+import type { RunStatus, StepStatus } from '../contracts/states.ts';
+import type { ArtifactRef, EngineRunRef, ErrorInfo, EventContext, PlanRef, StoredValue } from '../contracts/values.ts';
+import { VersionedMap } from '../lib/versioned-map.ts';
+import type { JsonObject } from './payload-reader.ts';
+
+/** What a fold keeps. Everything that a snapshot shows, or only what a later decision or template can ask for. */
+export interface Retention {
+  /** Keep every step instance after its token went on (projector, status, UI). Engines drop them. */
+  readonly keepFinished: boolean;
+  /** Names of the steps whose results templates read. */
+  readonly results: Names;
+  /** Names of the steps for which "nearest ancestor" and "the only one" can differ. */
+  readonly lineage: Names;
+}
+export type Names = 'all' | 'none' | ReadonlySet<string>;
+
+export interface RetentionOptions {
+  readonly keepFinished: boolean;
+  readonly results?: 'all' | 'none' | Iterable<string>;
+  readonly lineage?: 'all' | 'none' | Iterable<string>;
+}
+
+export interface Arrival {
+  readonly from: string;
+  readonly arc: number;
+}
+export type Cause =
+  | { readonly kind: 'entry' | 'final' | 'retry' | 'carried' | 'signal' }
+  | { readonly kind: 'arc'; readonly arrivals: readonly Arrival[] };
+
+/** An instance that ended, as templates see it. */
+export interface Finished {
+  readonly stepId: string;
+  readonly number: number;
+  readonly status: 'SUCCESS' | 'FAILED' | 'SKIPPED';
+  readonly result?: StoredValue;
+  readonly error?: ErrorInfo;
+  readonly reason?: string;
+}
+
+/** The nearest ancestor of each tracked name. `at` is its depth: merging branches compares distances. */
+export interface Lineage {
+  readonly depth: number;
+  readonly nearest: Readonly<Record<string, { readonly at: number; readonly step: Finished }>>;
+}
+
+/** What an earlier run of this loop has finished. */
+export interface CarriedLoop {
+  readonly finished: readonly number[];
+  readonly list?: StoredValue;
+  readonly results?: StoredValue;
+}
+
+export interface StepState {
+  readonly stepId: string;
+  readonly name: string;
+  /** Order of first appearance: the order of `steps` in a snapshot. */
+  readonly ordinal: number;
+  readonly status: StepStatus;
+  readonly attempt: number;
+  /** Which of the step's own events were applied: one bit each, for this attempt and (rarely) for the ones before. */
+  readonly seen: number;
+  readonly seenBefore?: Readonly<Record<number, number>>;
+  readonly engineAttempt?: number;
+  readonly startedAt?: string;
+  readonly completedAt?: string;
+  readonly artifacts: readonly ArtifactRef[];
+  readonly error?: ErrorInfo;
+  readonly skipReason?: string;
+  readonly skipCode?: string;
+  readonly result?: StoredValue;
+  readonly cause?: Cause;
+  readonly args?: JsonObject;
+  readonly lineage?: Lineage;
+  readonly stepIndex?: number;
+  readonly tool?: string;
+  readonly leaseOwner?: string;
+  readonly dueAt?: string;
+  readonly timeoutMs?: number;
+  /** Why the attempt is held back, and what went wrong before it. */
+  readonly delayed?: { readonly reason: string; readonly error?: ErrorInfo };
+  readonly carried?: CarriedLoop;
+  /** How many waits and ctx patches this step has had, and how many waits are open. */
+  readonly waits: number;
+  readonly patches: number;
+  readonly openWaits: number;
+  /** A wait ended, and nothing of the step has been recorded since: somebody has to take it up. */
+  readonly eligible: boolean;
+}
+
+/** A token on its way along an arc: taken at once, or held by a join. */
+export interface Token {
+  readonly to: string;
+  readonly from: string;
+  readonly arc: number;
+  readonly args?: JsonObject;
+  readonly lineage?: Lineage;
+}
+
+export interface OpenIteration {
+  readonly started: boolean;
+  readonly dueAt?: string;
+  readonly waits: number;
+  readonly patches: number;
+  readonly openWaits: number;
+  readonly eligible: boolean;
+}
+
+/** A loop is counters and the set of open indexes, never its results. */
+export interface LoopState {
+  readonly stepId: string;
+  readonly attempt: number;
+  readonly mode: 'sequential' | 'parallel' | 'cursor';
+  readonly iterator?: string;
+  readonly count?: number;
+  readonly list?: StoredValue;
+  readonly maxInFlight?: number;
+  readonly results?: StoredValue;
+  /** Indexes below this were handed out or had been finished by an earlier run. */
+  readonly next: number;
+  readonly carried: ReadonlySet<number>;
+  readonly open: VersionedMap<number, OpenIteration>;
+  readonly ended: number;
+  readonly failed: number;
+  readonly firstError?: ErrorInfo;
+  /** Writes of parallel iterations, kept apart until the loop ends; `conflict` names a key with two values. */
+  readonly set: JsonObject;
+  readonly conflict?: string;
+}
+
+export interface WaitState {
+  readonly entity: string;
+  readonly stepId: string;
+  readonly iteration?: number;
+  readonly attempt: number;
+  readonly kind: 'approval' | 'timer' | 'child' | 'hold';
+  readonly dueAt?: string;
+  readonly childRunId?: string;
+  readonly approvalId?: string;
+  readonly actionDigest?: string;
+  readonly details?: JsonObject;
+}
+
+export interface RunFailure {
+  readonly stepId?: string;
+  readonly error: ErrorInfo;
+  readonly mode: 'fail_fast' | 'best_effort';
+}
+
+/** What is true of the run as a whole; it changes a few times in a run, so it is copied when it does. */
+export interface RunInfo {
+  readonly status: RunStatus | null;
+  /** Run-level moves that were applied, as `type:occurrence`. */
+  readonly seen: readonly string[];
+  readonly pauses: number;
+  readonly resumes: number;
+  readonly startedAt?: string;
+  readonly completedAt?: string;
+  readonly engineRunRef?: EngineRunRef;
+  readonly planRef?: PlanRef;
+  readonly context?: EventContext;
+  readonly workload?: StoredValue;
+  readonly retryOf?: string;
+  readonly rootRunId?: string;
+  readonly parentRunId?: string;
+  readonly parentEntity?: string;
+  readonly fromStep?: string;
+  /** The plan waits for an approval before the run may start. */
+  readonly gate: boolean;
+  readonly cancel?: { readonly signalId: string; readonly by?: string; readonly reason?: string };
+  readonly failure?: RunFailure;
+  readonly rootCause?: { readonly stepId?: string; readonly error: ErrorInfo };
+  readonly artifacts: readonly ArtifactRef[];
+  readonly finalStep?: string;
+}
+
+export interface RunState {
+  readonly runId: string;
+  readonly retention: Retention;
+  readonly lastEventSeq: number;
+  readonly run: RunInfo;
+  /** How many instances were seen, and how many of them are PENDING or RUNNING. */
+  readonly ordinal: number;
+  readonly unended: number;
+  readonly failedSteps: number;
+  readonly inconsistent: boolean;
+  /** The first record without which no decision can be made, because its payload was erased. */
+  readonly erasedSeq: number | undefined;
+  readonly ctx: JsonObject;
+  readonly lastResult: StoredValue | undefined;
+  /** Failures that an arc or best_effort took care of; RunCompleted lists them. */
+  readonly handled: readonly { readonly stepId: string; readonly error: ErrorInfo }[];
+  /** Instances whose token has not gone on, and those whose token has. */
+  readonly open: VersionedMap<string, StepState>;
+  readonly done: VersionedMap<string, StepState>;
+  /** Ended instances whose arcs are not evaluated yet. */
+  readonly unrouted: VersionedMap<string, true>;
+  /** By step name: highest instance number, instances in `open`, highest instance that ended, tokens on their way. */
+  readonly instances: VersionedMap<string, number>;
+  readonly live: VersionedMap<string, number>;
+  readonly finished: VersionedMap<string, Finished>;
+  readonly tokens: VersionedMap<string, readonly Token[]>;
+  readonly loops: VersionedMap<string, LoopState>;
+  readonly waits: VersionedMap<string, WaitState>;
+  readonly signals: VersionedMap<string, 'accepted' | 'rejected'>;
+}
+
+const NO_RUN: RunInfo = Object.freeze({
+  status: null,
+  seen: Object.freeze([]),
+  pauses: 0,
+  resumes: 0,
+  gate: false,
+  artifacts: Object.freeze([]),
+});
+
+/** The state before the first event. By default a view keeps no results, and an engine all of them. */
+export function initialState(runId: string, options: RetentionOptions): RunState {
+  const fallback = options.keepFinished ? 'none' : 'all';
+  return {
+    runId,
+    retention: {
+      keepFinished: options.keepFinished,
+      results: namesOf(options.results ?? fallback),
+      lineage: namesOf(options.lineage ?? fallback),
+    },
+    lastEventSeq: 0,
+    run: NO_RUN,
+    ordinal: 0,
+    unended: 0,
+    failedSteps: 0,
+    inconsistent: false,
+    erasedSeq: undefined,
+    ctx: Object.freeze({}),
+    lastResult: undefined,
+    handled: Object.freeze([]),
+    open: VersionedMap.empty(),
+    done: VersionedMap.empty(),
+    unrouted: VersionedMap.empty(),
+    instances: VersionedMap.empty(),
+    live: VersionedMap.empty(),
+    finished: VersionedMap.empty(),
+    tokens: VersionedMap.empty(),
+    loops: VersionedMap.empty(),
+    waits: VersionedMap.empty(),
+    signals: VersionedMap.empty(),
+  };
+}
+
+function namesOf(names: 'all' | 'none' | Iterable<string>): Names {
+  if (typeof names === 'string') return names === 'none' ? 'none' : 'all';
+  const set = new Set(names);
+  return set.size === 0 ? 'none' : set;
+}
+
+export function includesName(names: Names, name: string): boolean {
+  return names === 'all' || (names !== 'none' && names.has(name));
+}
+
+/** The step instance, whether its token went on or not. */
+export function findStep(state: RunState, stepId: string): StepState | undefined {
+  return state.open.get(stepId) ?? state.done.get(stepId);
+}
