@@ -62,21 +62,38 @@ test('committed data is there after the server and every process were killed', a
   expect(serverRuns(dataDir)).toBe(false);
 });
 
-test('an open process brings a killed server back and counts as a user of it again', async () => {
+test('a killed server is back when an open process asks for it', async () => {
   const { folder, dataDir } = await newFolder();
-  const first = await openEmbedded({ folder });
-  const second = await openHolder({ folder });
+  const server = await openEmbedded({ folder });
   const killed = (await readPidFile(dataDir))!.pid!;
   process.kill(killed, 'SIGKILL');
   await until(async () => (await processState(killed)) !== 'postgres');
-  await first.ensureRunning();
-  expect(await ask(first, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
-  second.tell('ensure');
-  await second.said('ensured');
-  await first.close();
-  expect(serverRuns(dataDir)).toBe(true);
-  await second.close();
+  await Promise.all([server.ensureRunning(), server.ensureRunning(), server.ensureRunning()]);
+  expect(await ask(server, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  await server.close();
   expect(serverRuns(dataDir)).toBe(false);
+});
+
+test('an open process that does nothing still counts as a user of a server that was killed and came back', async () => {
+  const { folder, dataDir } = await newFolder();
+  const idle = await openHolder({ folder });
+  const joined = () => idle.messages.filter(({ line }) => line?.includes('joined')).length;
+  process.kill((await idle.said('opened')).pid!, 'SIGKILL');
+  await until(() => joined() === 2);
+  const other = await openEmbedded({ folder });
+  await other.close();
+  expect(serverRuns(dataDir)).toBe(true);
+  await idle.close();
+  expect(serverRuns(dataDir)).toBe(false);
+});
+
+test('users that leave at the same moment do not both leave the server to the other', async () => {
+  const { folder, dataDir } = await newFolder();
+  for (let i = 0; i < 8; i++) {
+    const users = await Promise.all([1, 2, 3].map(() => openEmbedded({ folder })));
+    await Promise.all(users.map((user) => user.close()));
+    expect(serverRuns(dataDir)).toBe(false);
+  }
 });
 
 test('eight processes that open a new folder at once get one server', async () => {

@@ -104,6 +104,8 @@ class OpenServer implements EmbeddedServer {
       this.#control = undefined;
       await end(control.client);
     }
+    // The loss may have been noticed and mended in the meantime; a second connection would keep the server running for ever.
+    if (this.#control) return;
     this.#joining ??= this.#join().finally(() => {
       this.#joining = undefined;
     });
