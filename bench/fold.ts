@@ -38,9 +38,10 @@ function linearRun(steps: number): ShortEvent[] {
 
 const median = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 
-function rate(count: number, work: () => void, rounds: number): number {
+function rate(count: number, work: () => void, rounds: number, prepare: () => void = () => {}): number {
   const rates: number[] = [];
   for (let i = 0; i < rounds; i++) {
+    prepare();
     const before = performance.now();
     work();
     rates.push(count / ((performance.now() - before) / 1000));
@@ -90,9 +91,12 @@ export async function foldBench(options: { readonly quick?: boolean } = {}): Pro
   const tail = log.slice(-6000);
   const late = fold(view(), log.slice(0, -6000));
   const early = rate(6000, () => void log.slice(0, 6000).reduce(evolve, view()), rounds * 3);
+  // Reading the old version first undoes the round before it outside of the measured time.
+  const rewind = () => void (late.open.size + late.done.size + late.names.size + late.tokens.size + late.unrouted.size);
+  const atEnd = rate(6000, () => void tail.reduce(evolve, late), rounds * 3, rewind);
   results.push({
     name: 'evolve at step 19,000 against step 1, view',
-    value: Number((rate(6000, () => void tail.reduce(evolve, late), rounds * 3) / early).toFixed(2)),
+    value: Number((atEnd / early).toFixed(2)),
     unit: 'ratio',
   });
   const whole = fold(view(), log);

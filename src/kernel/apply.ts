@@ -4,7 +4,7 @@ import { FLOW_REDUCERS, takenUp } from './reduce-flow.ts';
 import { LOOP_REDUCERS } from './reduce-loop.ts';
 import { RUN_REDUCERS } from './reduce-run.ts';
 import { isDuplicate, SEEN, STEP_REDUCERS } from './reduce-step.ts';
-import { findStep } from './state.ts';
+import { findStep } from './step-state.ts';
 import { type KernelEvent, type Reducer, refuse, type Work } from './work.ts';
 
 const noEffect: Reducer = () => {};

@@ -1,7 +1,7 @@
 import { AppError } from '../contracts/errors.ts';
 import { apply } from './apply.ts';
 import type { RunState } from './state.ts';
-import type { KernelEvent, Violation } from './work.ts';
+import { copyState, type KernelEvent, type Violation } from './work.ts';
 
 /** A stored event: it has its place in the log. */
 export interface RecordedEvent extends KernelEvent {
@@ -12,7 +12,8 @@ export interface RecordedEvent extends KernelEvent {
 export function evolve(state: RunState, event: RecordedEvent): RunState {
   // Events at or below the watermark are in the state already: reading them again changes nothing.
   if (event.runSeq <= state.lastEventSeq) return state;
-  const draft = { ...state, lastEventSeq: event.runSeq };
+  const draft = copyState(state);
+  draft.lastEventSeq = event.runSeq;
   apply({ draft, owner: undefined, violations: undefined }, event);
   return draft;
 }
@@ -27,7 +28,7 @@ export function foldWithReport(
   state: RunState,
   events: Iterable<RecordedEvent>,
 ): { readonly state: RunState; readonly violations: readonly Violation[] } {
-  const draft = { ...state };
+  const draft = copyState(state);
   const violations: Violation[] = [];
   const work = { draft, owner: {}, violations };
   let last = 0;

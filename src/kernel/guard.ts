@@ -1,7 +1,8 @@
 import { eventRow } from '../contracts/catalogue.ts';
 import { isTerminal } from '../contracts/states.ts';
 import { isDuplicate, SEEN, statusOfAttempt } from './reduce-step.ts';
-import { findStep, type RunState } from './state.ts';
+import type { RunState } from './state.ts';
+import { findStep } from './step-state.ts';
 import type { KernelEvent } from './work.ts';
 
 /** What a producer surfaces instead of an event that its state does not allow. */

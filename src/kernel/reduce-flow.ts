@@ -1,15 +1,17 @@
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { errorOf, isObject, type JsonObject, objectOf, textOf } from './payload-reader.ts';
-import { isDuplicate, leave, SEEN, some, tokensOf } from './reduce-step.ts';
-import type { OpenIteration, RunFailure, StepState, WaitState } from './state.ts';
+import { isDuplicate, SEEN } from './reduce-step.ts';
+import type { OpenIteration, RunFailure, WaitState } from './state.ts';
+import { copyStep, findStep, some } from './step-state.ts';
+import { leave, selectedOf } from './tokens.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
 
 /** RunCompleted lists at most so many handled failures. */
 const MAX_HANDLED = 1000;
 
 function nextEvaluated(work: Work, event: KernelEvent): void {
-  noteErased(work, event);
+  if (event.erased) noteErased(work, event);
   const { draft, owner } = work;
   const step = event.stepId === undefined ? undefined : draft.open.get(event.stepId);
   if (!step || event.logicalAttemptId !== step.attempt || isDuplicate(step, step.attempt, SEEN.NextEvaluated)) return;
@@ -23,13 +25,15 @@ function nextEvaluated(work: Work, event: KernelEvent): void {
     // Kept in `open`: RETRY_STEP may give it another attempt as long as the run has not ended.
     draft.run = { ...draft.run, failure: draft.run.failure ?? failure };
     draft.unrouted = draft.unrouted.delete(step.stepId, owner);
-    draft.open = draft.open.set(step.stepId, { ...step, seen: step.seen | SEEN.NextEvaluated }, owner);
+    const kept = copyStep(step);
+    kept.seen |= SEEN.NextEvaluated;
+    draft.open = draft.open.set(step.stepId, kept, owner);
     return;
   }
   if (step.status === 'FAILED' && step.error && draft.handled.length < MAX_HANDLED) {
     draft.handled = [...draft.handled, { stepId: step.stepId, error: step.error }];
   }
-  leave(work, step, tokensOf(payload['selected']));
+  leave(work, step, SEEN.NextEvaluated, selectedOf(payload['selected']));
 }
 
 function failureOf(stepId: string, value: unknown): RunFailure | undefined {
@@ -39,7 +43,7 @@ function failureOf(stepId: string, value: unknown): RunFailure | undefined {
 }
 
 function admitEvaluated(work: Work, event: KernelEvent): void {
-  noteErased(work, event);
+  if (event.erased) noteErased(work, event);
   const failure = objectOf(event.payload)['failure'];
   if (!isObject(failure) || work.draft.run.failure) return;
   const error = errorOf(failure);
@@ -58,12 +62,12 @@ function change(work: Work, event: KernelEvent, update: (unit: Counters) => Part
   const { draft, owner } = work;
   const path = event.entity === undefined ? undefined : parseEntity(event.entity);
   const stepId = path?.stepId ?? event.stepId;
-  const step = stepId === undefined ? undefined : (draft.open.get(stepId) ?? draft.done.get(stepId));
+  const step = stepId === undefined ? undefined : findStep(draft, stepId);
   if (!step) return false;
   if (path?.iteration === undefined) {
     const changed = update(step);
     if (!changed) return false;
-    const next: StepState = { ...step, ...changed };
+    const next = Object.assign(copyStep(step), changed);
     if (draft.open.has(step.stepId)) draft.open = draft.open.set(step.stepId, next, owner);
     else draft.done = draft.done.set(step.stepId, next, owner);
     return true;
@@ -81,7 +85,7 @@ const numberOf = (event: KernelEvent): number =>
   (event.entity === undefined ? undefined : parseEntity(event.entity)?.occurrence) ?? 1;
 
 function waitStarted(work: Work, event: KernelEvent): void {
-  noteErased(work, event);
+  if (event.erased) noteErased(work, event);
   const { entity } = event;
   if (entity === undefined) return;
   const number = numberOf(event);
@@ -121,7 +125,7 @@ function waitEnded(work: Work, event: KernelEvent): void {
 }
 
 function ctxPatched(work: Work, event: KernelEvent): void {
-  noteErased(work, event);
+  if (event.erased) noteErased(work, event);
   const number = numberOf(event);
   const fresh = change(work, event, (unit) => (number <= unit.patches ? undefined : { patches: number }));
   if (fresh) work.draft.ctx = patchCtx(work.draft.ctx, objectOf(objectOf(event.payload)['set']));

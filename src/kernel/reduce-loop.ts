@@ -3,8 +3,9 @@ import { VersionedMap } from '../lib/versioned-map.ts';
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { countOf, countsOf, errorOf, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
-import { isDuplicate, SEEN, some } from './reduce-step.ts';
-import type { LoopState, OpenIteration } from './state.ts';
+import { isDuplicate, SEEN } from './reduce-step.ts';
+import type { LoopState, OpenIteration, StepState } from './state.ts';
+import { copyStep, some } from './step-state.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
 
 /** A jump further than this cannot come from handing out indexes in order; filling it would exhaust the process. */
@@ -37,13 +38,19 @@ function loopStarted(work: Work, event: KernelEvent): void {
     set: {},
   };
   draft.loops = draft.loops.set(step.stepId, loop, owner);
-  draft.open = draft.open.set(step.stepId, { ...step, seen: step.seen | SEEN.LoopStarted }, owner);
+  mark(work, step, SEEN.LoopStarted);
 }
 
 export function skipCarried(index: number, carried: ReadonlySet<number>): number {
   let next = index;
   while (carried.has(next)) next++;
   return next;
+}
+
+function mark(work: Work, step: StepState, bit: number): void {
+  const marked = copyStep(step);
+  marked.seen |= bit;
+  work.draft.open = work.draft.open.set(step.stepId, marked, work.owner);
 }
 
 function indexOf(event: KernelEvent): number | undefined {
@@ -122,7 +129,7 @@ function loopDone(work: Work, event: KernelEvent): void {
   const step = event.stepId === undefined ? undefined : draft.open.get(event.stepId);
   if (!step || event.logicalAttemptId !== step.attempt || isDuplicate(step, step.attempt, SEEN.LoopDone)) return;
   draft.loops = draft.loops.delete(step.stepId, owner);
-  draft.open = draft.open.set(step.stepId, { ...step, seen: step.seen | SEEN.LoopDone }, owner);
+  mark(work, step, SEEN.LoopDone);
 }
 
 export const LOOP_REDUCERS = {

@@ -6,26 +6,15 @@ import type { LoopState, Names, RunState } from './state.ts';
 /** Raised when the shape below changes: a saved state of another version is folded again from the log. */
 const VERSION = 1;
 
-const MAPS = [
-  'open',
-  'done',
-  'unrouted',
-  'instances',
-  'live',
-  'finished',
-  'tokens',
-  'loops',
-  'waits',
-  'signals',
-] as const;
+const MAPS = ['open', 'done', 'unrouted', 'names', 'tokens', 'loops', 'waits', 'signals'] as const;
 type MapName = (typeof MAPS)[number];
 
 export type StateJson = Readonly<Record<string, unknown>>;
 
 /** The whole state as JSON, so that a fold can stop here and go on elsewhere exactly as if it had not stopped. */
 export function toJson(state: RunState): StateJson {
-  const { retention, open, done, unrouted, instances, live, finished, tokens, loops, waits, signals, ...plain } = state;
-  const maps = { open, done, unrouted, instances, live, finished, tokens, waits, signals };
+  const { retention, open, done, unrouted, names, tokens, loops, waits, signals, ...plain } = state;
+  const maps = { open, done, unrouted, names, tokens, waits, signals };
   return {
     version: VERSION,
     ...plain,

@@ -1,8 +1,8 @@
 import type { RunSnapshot, StepSnapshot } from '../contracts/snapshot.ts';
 import type { ArtifactRef } from '../contracts/values.ts';
 import { deepFreeze } from '../lib/deep-freeze.ts';
-import { some } from './reduce-step.ts';
 import type { RunState, StepState } from './state.ts';
+import { some } from './step-state.ts';
 
 /**
  * The state as people see it: a frozen plain value that shares nothing with the state. An engine's state, which drops
