@@ -23,7 +23,8 @@ function write(value: unknown, depth: number): string {
   if (Array.isArray(value)) return writeArray(value, depth);
   // A Date or a Map would be written as {} and lose its meaning without a word.
   const prototype = Object.getPrototypeOf(value);
-  if (prototype !== Object.prototype && prototype !== null) throw new TypeError('canonical JSON takes plain objects only');
+  if (prototype !== Object.prototype && prototype !== null)
+    throw new TypeError('canonical JSON takes plain objects only');
   return writeObject(value as Record<string, unknown>, depth);
 }
 

@@ -1,5 +1,12 @@
 import { randomFillSync } from 'node:crypto';
-import { CATALOGUE, type Emitter, EVENT_TYPES, type EventRow, type EventType, eventRow } from '../contracts/catalogue.ts';
+import {
+  CATALOGUE,
+  type Emitter,
+  EVENT_TYPES,
+  type EventRow,
+  type EventType,
+  eventRow,
+} from '../contracts/catalogue.ts';
 import type { RunEventWrite } from '../contracts/envelope.ts';
 import { AppError } from '../contracts/errors.ts';
 import { RUN_STATUSES, type RunStatus, TERMINAL_RUN_STATUSES } from '../contracts/states.ts';
@@ -49,11 +56,15 @@ export function prepareEvent(event: RunEventWrite, options: PrepareOptions): Pre
   if (payload !== null && payload.length * 3 > options.maxEventBytes) {
     const bytes = Buffer.byteLength(payload);
     if (bytes > options.maxEventBytes) {
-      throw new AppError('EVENT_TOO_LARGE', `The payload of ${event.eventType} has ${bytes} bytes; ${options.maxEventBytes} are allowed`, {
-        eventType: event.eventType,
-        bytes,
-        limit: options.maxEventBytes,
-      });
+      throw new AppError(
+        'EVENT_TOO_LARGE',
+        `The payload of ${event.eventType} has ${bytes} bytes; ${options.maxEventBytes} are allowed`,
+        {
+          eventType: event.eventType,
+          bytes,
+          limit: options.maxEventBytes,
+        },
+      );
     }
   }
   const salt = newSalt();

@@ -1,6 +1,6 @@
 import type { Alert } from '../contracts/alerts.ts';
 import type { Emitter } from '../contracts/catalogue.ts';
-import type { AppendReceipt, RunEventWrite, LedgerRecord } from '../contracts/envelope.ts';
+import type { AppendReceipt, LedgerRecord, RunEventWrite } from '../contracts/envelope.ts';
 import type { AppError } from '../contracts/errors.ts';
 import type { RunSnapshot } from '../contracts/snapshot.ts';
 import type { ProviderRef, RunRow } from './sql/find-run.ts';

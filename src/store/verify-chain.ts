@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
-import { RunEventRecord, type LedgerRecord } from '../contracts/envelope.ts';
+import { type LedgerRecord, RunEventRecord } from '../contracts/envelope.ts';
 import { Sha256Hex } from '../contracts/primitives.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { textToMicros } from '../lib/time.ts';
@@ -41,7 +41,8 @@ export function verifyChain(records: readonly unknown[], expected?: ExpectedHead
   const links: Link[] = [];
   for (const [index, value] of records.entries()) {
     const link = parse(value);
-    if (typeof link === 'string') return broken(index, undefined, 'malformed', `record ${index + 1} is malformed: ${link}`);
+    if (typeof link === 'string')
+      return broken(index, undefined, 'malformed', `record ${index + 1} is malformed: ${link}`);
     links.push(link);
   }
   const digests = erasureDigests(links);
@@ -51,7 +52,8 @@ export function verifyChain(records: readonly unknown[], expected?: ExpectedHead
   const runId = links[0]?.record.runId;
   for (const [index, link] of links.entries()) {
     const { record } = link;
-    if (record.runId !== runId) return broken(index, record.runSeq, 'inserted', `it belongs to run ${record.runId}, not ${runId}`);
+    if (record.runId !== runId)
+      return broken(index, record.runSeq, 'inserted', `it belongs to run ${record.runId}, not ${runId}`);
     const misplaced = misplacement(links, index, previous, lastSeq);
     if (misplaced) return misplaced;
     const digest = digestOf(link, digests);
@@ -107,7 +109,12 @@ const follows = (link: Link, previous: Buffer): boolean =>
   chainHash(previous, link.hash, link.record.runSeq, link.micros).equals(link.chain);
 
 /** Tells what happened to the log where a record does not follow from the one before it. */
-function misplacement(links: readonly Link[], index: number, previous: Buffer, lastSeq: number): ChainReport | undefined {
+function misplacement(
+  links: readonly Link[],
+  index: number,
+  previous: Buffer,
+  lastSeq: number,
+): ChainReport | undefined {
   const link = links[index] as Link;
   const { runSeq } = link.record;
   if (follows(link, previous)) {
@@ -135,7 +142,8 @@ function erasureDigests(links: readonly Link[]): Map<number, string> {
     if (record.eventType !== 'PayloadErased') continue;
     const rows = (record.payload as { records?: { runSeq?: unknown; payloadDigest?: unknown }[] } | undefined)?.records;
     for (const row of Array.isArray(rows) ? rows : []) {
-      if (typeof row?.runSeq === 'number' && typeof row.payloadDigest === 'string') digests.set(row.runSeq, row.payloadDigest);
+      if (typeof row?.runSeq === 'number' && typeof row.payloadDigest === 'string')
+        digests.set(row.runSeq, row.payloadDigest);
     }
   }
   return digests;
@@ -158,5 +166,11 @@ function broken(
   problem: Extract<ChainReport, { ok: false }>['problem'],
   message: string,
 ): ChainReport {
-  return { ok: false, index, runSeq, problem, message: runSeq === undefined ? message : `event ${runSeq} was ${problem}: ${message}` };
+  return {
+    ok: false,
+    index,
+    runSeq,
+    problem,
+    message: runSeq === undefined ? message : `event ${runSeq} was ${problem}: ${message}`,
+  };
 }

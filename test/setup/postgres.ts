@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { type EmbeddedServer, openEmbedded } from '../../src/store/embedded/open-embedded.ts';
+import { PostgresStore } from '../../src/store/postgres-store.ts';
 
 /** What the workers need to make databases of their own. */
 export interface TestPostgres {
@@ -49,13 +50,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 /** The one place where the schema comes into the tests: what `migrate` does to the template is in every test database. */
-async function createTemplate(
-  url: string,
-  template: string,
-  migrate?: (templateUrl: string) => Promise<void>,
-): Promise<void> {
+async function createTemplate(url: string, template: string): Promise<void> {
   await query(url, `CREATE DATABASE ${template}`);
-  await migrate?.(withDatabase(url, template));
+  const store = await PostgresStore.open({ url: withDatabase(url, template), migrate: true });
+  await store.close();
 }
 
 interface StartedServer {

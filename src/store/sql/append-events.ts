@@ -1,24 +1,28 @@
+import { eventRow } from '../../contracts/catalogue.ts';
 import { AppError } from '../../contracts/errors.ts';
 import { STEP_FACTS, statusOfBit } from '../prepared-event.ts';
 import { encodeCalls, type PreparedCall } from './encode-batch.ts';
 import type { Postgres, Statement } from './postgres.ts';
 
+/** What append_core answers, as text that is cheap to split. Columns in which nothing is special are null. */
+export const ANSWER_COLUMNS = `array_to_string(seqs, ',', '0') as seqs, us::text as us, array_to_string(other_us, ',', '') as other_us,
+  array_to_string(fresh, ',', '') as fresh, array_to_string(answers, ',', '') as answers, array_to_string(infos, ',', '') as infos`;
+
 const APPEND: Statement = {
   name: 'append_events',
   text: `
-    select array_to_string(seqs, ',', '0') as seqs, array_to_string(micros, ',', '0') as micros,
-           array_to_string(fresh, ',', 'f') as fresh, array_to_string(answers, ',') as answers,
-           array_to_string(infos, ',', '0') as infos
+    select ${ANSWER_COLUMNS}
       from runledger.append_core($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::integer[],
-             $7::smallint[], $8::smallint[], $9::text[], $10::integer[], $11::integer[], $12::text[], $13::text[],
-             $14::integer[], $15::integer[], $16::integer[], $17::bytea)`,
+             $7::smallint[], $8::bigint[], $9::smallint[], $10::text[], $11::integer[], $12::integer[], $13::text[], $14::text[],
+             $15::integer[], $16::integer[], $17::integer[], $18::bytea)`,
 };
 
 export interface AppendRow {
-  readonly seqs: string;
-  readonly micros: string;
-  readonly fresh: string;
-  readonly answers: string;
+  readonly seqs: string | null;
+  readonly us: string;
+  readonly other_us: string | null;
+  readonly fresh: string | null;
+  readonly answers: string | null;
   readonly infos: string | null;
 }
 
@@ -35,28 +39,40 @@ export type CallAnswer =
 
 /** Appends a batch of calls in one round trip and one transaction. */
 export async function appendEvents(postgres: Postgres, calls: readonly PreparedCall[]): Promise<CallAnswer[]> {
+  // The database walks the runs in the order of their keys, as it locks them; the sort keeps the calls of a run in order.
+  const order = calls
+    .map((_, i) => i)
+    .sort((a, b) => (calls[a] as PreparedCall).runKey - (calls[b] as PreparedCall).runKey);
+  const sorted = order.map((i) => calls[i] as PreparedCall);
   // A deadlock is answered by splitting the batch, not by repeating it.
-  const rows = await postgres.query<AppendRow>(APPEND, encodeCalls(calls), { contention: calls.length > 1 ? 'throw' : 'retry' });
-  return readAnswers(calls, rows[0] as AppendRow);
+  const [row] = await postgres.query<AppendRow>(APPEND, encodeCalls(sorted), {
+    contention: calls.length > 1 ? 'throw' : 'retry',
+  });
+  const answers: CallAnswer[] = [];
+  readAnswers(sorted, row as AppendRow).forEach((answer, at) => {
+    answers[order[at] as number] = answer;
+  });
+  return answers;
 }
 
 export function readAnswers(calls: readonly PreparedCall[], row: AppendRow): CallAnswer[] {
-  const seqs = row.seqs.split(',');
-  const micros = row.micros.split(',');
-  const fresh = row.fresh.split(',');
-  const answers = row.answers.split(',');
-  const infos = (row.infos ?? '').split(',');
+  const seqs = row.seqs?.split(',') ?? [];
+  const others = row.other_us?.split(',') ?? [];
+  const fresh = row.fresh?.split(',') ?? [];
+  const answers = row.answers?.split(',') ?? [];
+  const infos = row.infos?.split(',') ?? [];
+  const us = Number(row.us);
   let at = 0;
   return calls.map((call, index) => {
     const from = at;
     at += call.events.length;
-    const answer = Number(answers[index]);
+    const answer = Number(answers[index] ?? 0);
     if (answer !== 0) return { ok: false, error: refusal(call, answer, Number(infos[index] ?? 0)) };
     return {
       ok: true,
-      seqs: seqs.slice(from, at).map(Number),
-      micros: micros.slice(from, at).map(Number),
-      fresh: fresh.slice(from, at).map((flag) => flag === 't'),
+      seqs: call.events.map((_, i) => Number(seqs[from + i])),
+      micros: call.events.map((_, i) => (others[from + i] ? Number(others[from + i]) : us)),
+      fresh: call.events.map((_, i) => fresh[from + i] !== 'f'),
     };
   });
 }
@@ -66,11 +82,15 @@ function refusal(call: PreparedCall, answer: number, info: number): AppError {
   const runId = call.events[0]?.event.runId;
   if (answer === 1) return new AppError('RUN_NOT_FOUND', `There is no run ${runId}`, { runId });
   if (answer === 2) {
-    return new AppError('HEAD_MOVED', `Run ${runId} was decided on event ${call.expectedHead}, but ${info} is the newest`, {
-      runId,
-      expectedHead: call.expectedHead,
-      actualHead: info,
-    });
+    return new AppError(
+      'HEAD_MOVED',
+      `Run ${runId} was decided on event ${call.expectedHead}, but ${info} is the newest`,
+      {
+        runId,
+        expectedHead: call.expectedHead,
+        actualHead: info,
+      },
+    );
   }
   const position = Math.floor(info / 65_536);
   const event = call.events[position]?.event;
@@ -84,13 +104,20 @@ function refusal(call: PreparedCall, answer: number, info: number): AppError {
       entity,
       logicalAttemptId: event?.logicalAttemptId,
       attemptedEventType: event?.eventType,
+      expectedState: expectedState(event?.eventType ?? ''),
       actualState: actual,
       position,
     },
   );
 }
 
+/** The state that the stored facts of an attempt amount to. A later fact of the machine outweighs an earlier one. */
 function stepState(mask: number): string {
-  const facts = STEP_FACTS.filter((_, bit) => mask & (1 << bit));
-  return facts.length === 0 ? 'PENDING' : facts.join('+');
+  const last = STEP_FACTS.findLast((_, bit) => mask & (1 << bit));
+  return (last && eventRow(last)?.stepMove?.to) ?? 'PENDING';
+}
+
+function expectedState(eventType: string): string {
+  const row = eventRow(eventType);
+  return row?.stepMove?.from ?? row?.runMove?.from.filter((status) => status !== null).join('|') ?? 'not terminal';
 }

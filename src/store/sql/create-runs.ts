@@ -1,14 +1,13 @@
-import { quote, quoteOrNull, eventColumns } from './encode-batch.ts';
-import type { AppendRow } from './append-events.ts';
 import type { PreparedEvent } from '../prepared-event.ts';
+import { ANSWER_COLUMNS, type AppendRow } from './append-events.ts';
+import { eventColumns, quoteOrNull, relate } from './encode-batch.ts';
 import type { Postgres, Statement } from './postgres.ts';
 
 const CREATE: Statement = {
   name: 'create_runs',
   text: `
     select array_to_string(run_keys, ',') as keys, run_ids as ids, array_to_string(created, ',') as created,
-           array_to_string(seqs, ',', '0') as seqs, array_to_string(micros, ',', '0') as micros,
-           array_to_string(fresh, ',', 'f') as fresh, array_to_string(answers, ',') as answers, array_to_string(infos, ',', '0') as infos
+           ${ANSWER_COLUMNS}
       from runledger.create_runs($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
              $9::text[], $10::text[], $11::text[], $12::text[], $13::integer[], $14::integer[], $15::smallint[], $16::text[],
              $17::integer[], $18::integer[], $19::text[], $20::text[], $21::integer[], $22::integer[], $23::integer[], $24::bytea)`,
@@ -43,14 +42,17 @@ export interface CreateRow extends AppendRow {
 }
 
 /** Creates runs and their first events in one transaction. Sorted by id, so that two batches cannot deadlock. */
-export async function createRuns(postgres: Postgres, runs: readonly RunInsert[]): Promise<{ inserted: RunInserted[]; row: CreateRow }> {
-  const column = (pick: (run: RunInsert) => string | null) => `{${runs.map((run) => quoteOrNull(pick(run))).join(',')}}`;
+export async function createRuns(
+  postgres: Postgres,
+  runs: readonly RunInsert[],
+): Promise<{ inserted: RunInserted[]; row: CreateRow }> {
+  const column = (pick: (run: RunInsert) => string | null) =>
+    `{${runs.map((run) => quoteOrNull(pick(run))).join(',')}}`;
   const withEvents = runs.map((run, i) => ({ run, i })).filter(({ run }) => run.events.length > 0);
-  const events = withEvents.flatMap(({ run }) => run.events);
   const [row] = await postgres.query<CreateRow>(
     CREATE,
     [
-      `{${runs.map((run) => quote(run.runId)).join(',')}}`,
+      column((r) => r.runId),
       column((r) => r.tenantId),
       column((r) => r.projectId),
       column((r) => r.environmentId),
@@ -64,7 +66,7 @@ export async function createRuns(postgres: Postgres, runs: readonly RunInsert[])
       column((r) => r.retryOf),
       `{${withEvents.map(({ i }) => i + 1).join(',')}}`,
       `{${withEvents.map(({ run }) => run.events.length).join(',')}}`,
-      ...eventColumns(events, events.map(() => 0), priorsOf(events)),
+      ...eventColumns(relate(withEvents.map(({ run, i }) => ({ runKey: i, events: run.events })))),
     ],
     { contention: runs.length > 1 ? 'throw' : 'retry' },
   );
@@ -76,13 +78,4 @@ export async function createRuns(postgres: Postgres, runs: readonly RunInsert[])
     created: created[i] === 't',
   }));
   return { inserted, row: row as CreateRow };
-}
-
-function priorsOf(events: readonly PreparedEvent[]): number[] {
-  const seen = new Map<string, number>();
-  return events.map((prepared, i) => {
-    const prior = seen.get(prepared.event.idempotencyKey);
-    if (prior === undefined) seen.set(prepared.event.idempotencyKey, i + 1);
-    return prior ?? 0;
-  });
 }

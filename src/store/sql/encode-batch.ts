@@ -12,27 +12,68 @@ export interface PreparedCall {
 const STEP_TYPE_CODES = `{${STEP_FACTS.map((type) => CATALOGUE[type].code).join(',')}}`;
 const EMPTY = '{}';
 
+/** Which events of a batch belong together: those of one step attempt, and those with the same key. */
+interface Relations {
+  readonly events: PreparedEvent[];
+  /** Per event the number of its step attempt, from 1 on; 0 where it is no fact of the step machine. */
+  readonly slots: number[];
+  /** Per event the number of an earlier one with the same key; 0 where there is none. */
+  readonly priors: number[];
+  readonly slotRuns: number[];
+  readonly slotPaths: string[];
+  readonly slotAttempts: number[];
+}
+
+export function relate(calls: readonly Pick<PreparedCall, 'runKey' | 'events'>[]): Relations {
+  const out: Relations = { events: [], slots: [], priors: [], slotRuns: [], slotPaths: [], slotAttempts: [] };
+  const seen = new Map<string, number>();
+  const slotOf = new Map<string, number>();
+  for (const call of calls) {
+    for (const prepared of call.events) {
+      out.events.push(prepared);
+      // The key names the run, so that one map serves all runs of the batch.
+      const key = prepared.event.idempotencyKey;
+      const prior = seen.get(key);
+      if (prior === undefined) seen.set(key, out.events.length);
+      out.priors.push(prior ?? 0);
+      out.slots.push(prepared.isStepFact ? slotFor(call.runKey, prepared, slotOf, out) : 0);
+    }
+  }
+  return out;
+}
+
+function slotFor(runKey: number, prepared: PreparedEvent, slotOf: Map<string, number>, out: Relations): number {
+  const attempt = prepared.event.logicalAttemptId;
+  const place = `${runKey}|${prepared.path}|${attempt}`;
+  const known = slotOf.get(place);
+  if (known !== undefined) return known;
+  const slot = out.slotRuns.push(runKey);
+  slotOf.set(place, slot);
+  out.slotPaths.push(quote(prepared.path));
+  out.slotAttempts.push(attempt);
+  return slot;
+}
+
 /** The parameters that describe events, in the order of append_core from `e_type` on. */
-export function eventColumns(events: readonly PreparedEvent[], slots: readonly number[], priors: readonly number[]): unknown[] {
+export function eventColumns({ events, slots, priors }: Pick<Relations, 'events' | 'slots' | 'priors'>): unknown[] {
   const bytes = Buffer.allocUnsafe(events.length * 96);
-  let types = '{';
-  let paths = '{';
-  let engines = '{';
-  let logicals = '{';
-  let emitted = '{';
-  let payloads = '{';
-  let rules = '{';
+  const types: number[] = [];
+  const paths: string[] = [];
+  const engines: number[] = [];
+  const logicals: number[] = [];
+  const emitted: string[] = [];
+  const payloads: string[] = [];
+  const rules: number[] = [];
   for (let i = 0; i < events.length; i++) {
     const prepared = events[i] as PreparedEvent;
     const event = prepared.event;
-    const comma = i === 0 ? '' : ',';
-    types += comma + prepared.code;
-    paths += comma + quote(prepared.path);
-    engines += comma + event.engineAttemptId;
-    logicals += comma + event.logicalAttemptId;
-    emitted += comma + quote(event.emittedAt);
-    payloads += comma + (prepared.payload === null ? 'NULL' : quote(prepared.payload));
-    rules += comma + prepared.rule;
+    types.push(prepared.code);
+    paths.push(quote(prepared.path));
+    engines.push(event.engineAttemptId);
+    logicals.push(event.logicalAttemptId);
+    emitted.push(event.emittedAt);
+    payloads.push(quoteOrNull(prepared.payload));
+    rules.push(prepared.rule);
     const at = i * 96;
     bytes.write(event.eventId.replaceAll('-', ''), at, 16, 'hex');
     bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
@@ -40,57 +81,41 @@ export function eventColumns(events: readonly PreparedEvent[], slots: readonly n
     bytes.write(prepared.recordHash, at + 64, 32, 'hex');
   }
   return [
-    `${types}}`, `${paths}}`, `${engines}}`, `${logicals}}`, `${emitted}}`, `${payloads}}`, `${rules}}`,
-    `{${slots.join(',')}}`, `{${priors.join(',')}}`, bytes,
+    array(types),
+    array(paths),
+    arrayUnless(engines, 1),
+    arrayUnless(logicals, 1),
+    array(emitted),
+    array(payloads),
+    array(rules),
+    arrayUnless(slots, 0),
+    arrayUnless(priors, 0),
+    bytes,
   ];
 }
 
-/** All parameters of append_core for a batch of calls. */
+/** All parameters of append_core for a batch of calls, which must be sorted by run. */
 export function encodeCalls(calls: readonly PreparedCall[]): unknown[] {
-  const events: PreparedEvent[] = [];
-  const slots: number[] = [];
-  const priors: number[] = [];
-  const counts: number[] = [];
-  const seen = new Map<string, number>();
-  const slotOf = new Map<string, number>();
-  const slotRuns: number[] = [];
-  const slotPaths: string[] = [];
-  const slotAttempts: number[] = [];
-  const single = calls.length === 1 && calls[0]?.events.length === 1;
-  for (const call of calls) {
-    counts.push(call.events.length);
-    for (const prepared of call.events) {
-      events.push(prepared);
-      // The key names the run, so that one map serves all runs of the batch.
-      const key = prepared.event.idempotencyKey;
-      priors.push(single ? 0 : (seen.get(key) ?? 0));
-      if (!single && !seen.has(key)) seen.set(key, events.length);
-      if (!prepared.isStepFact) {
-        slots.push(0);
-        continue;
-      }
-      const place = `${call.runKey}|${prepared.path}|${prepared.event.logicalAttemptId}`;
-      let slot = slotOf.get(place);
-      if (slot === undefined) {
-        slotOf.set(place, (slot = slotRuns.push(call.runKey)));
-        slotPaths.push(quote(prepared.path));
-        slotAttempts.push(prepared.event.logicalAttemptId);
-      }
-      slots.push(slot);
-    }
-  }
+  const related = relate(calls);
   const heads = calls.some((call) => call.expectedHead !== undefined);
   return [
-    `{${calls.map((call) => call.runKey).join(',')}}`,
-    `{${counts.join(',')}}`,
-    heads ? `{${calls.map((call) => call.expectedHead ?? 'NULL').join(',')}}` : EMPTY,
-    `{${slotRuns.join(',')}}`,
-    `{${slotPaths.join(',')}}`,
-    `{${slotAttempts.join(',')}}`,
+    array(calls.map((call) => call.runKey)),
+    array(calls.map((call) => call.events.length)),
+    heads ? array(calls.map((call) => call.expectedHead ?? 'NULL')) : EMPTY,
+    array(related.slotRuns),
+    array(related.slotPaths),
+    array(related.slotAttempts),
     STEP_TYPE_CODES,
-    ...eventColumns(events, slots, priors),
+    array(calls.flatMap((call) => call.events.map(() => call.runKey))),
+    ...eventColumns(related),
   ];
 }
+
+const array = (items: readonly (string | number)[]): string => `{${items.join(',')}}`;
+
+/** A column in which every item has the default is not sent: the database parses each element. */
+const arrayUnless = (items: readonly number[], standard: number): string =>
+  items.every((item) => item === standard) ? EMPTY : array(items);
 
 /** An element of a Postgres text array. */
 export function quote(text: string): string {

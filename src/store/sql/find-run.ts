@@ -83,7 +83,11 @@ export interface ProviderRef {
 export async function findRunByProvider(postgres: Postgres, ref: ProviderRef): Promise<RunRow | undefined> {
   const text = `select ${COLUMNS} from runledger.run_refs p join runledger.runs r using (run_key)
     where p.provider = $1 and p.workflow_id = $2 and p.provider_run_id = $3`;
-  const rows = await postgres.query<Row>({ name: 'find_run_by_provider', text }, [ref.provider, ref.workflowId, ref.providerRunId]);
+  const rows = await postgres.query<Row>({ name: 'find_run_by_provider', text }, [
+    ref.provider,
+    ref.workflowId,
+    ref.providerRunId,
+  ]);
   return rows[0] && toRun(rows[0]);
 }
 

@@ -47,19 +47,24 @@ export async function migrate(postgres: Postgres, log: (line: string) => void = 
            applied_at timestamptz not null default clock_timestamp())`,
       );
       checkApplied(await appliedMigrations(client), migrations);
-      const { rowCount } = await client.query('select 1 from runledger.migrations where version = $1', [migration.version]);
+      const { rowCount } = await client.query('select 1 from runledger.migrations where version = $1', [
+        migration.version,
+      ]);
       if (rowCount) return false;
       try {
         await client.query(migration.sql);
       } catch (error) {
-        throw new AppError('MIGRATION_FAILED', `Migration ${migration.name} failed: ${(error as Error).message}`, {}, { cause: error });
+        throw new AppError(
+          'MIGRATION_FAILED',
+          `Migration ${migration.name} failed: ${(error as Error).message}`,
+          {},
+          { cause: error },
+        );
       }
-      await client.query('insert into runledger.migrations (version, name, breaking, checksum) values ($1, $2, $3, $4)', [
-        migration.version,
-        migration.name,
-        migration.breaking,
-        migration.checksum,
-      ]);
+      await client.query(
+        'insert into runledger.migrations (version, name, breaking, checksum) values ($1, $2, $3, $4)',
+        [migration.version, migration.name, migration.breaking, migration.checksum],
+      );
       return true;
     });
     if (done) {
@@ -93,7 +98,9 @@ interface AppliedRow {
 }
 
 async function appliedMigrations(client: pg.PoolClient): Promise<AppliedRow[]> {
-  const result = await client.query<AppliedRow>('select version, name, breaking, checksum from runledger.migrations order by version');
+  const result = await client.query<AppliedRow>(
+    'select version, name, breaking, checksum from runledger.migrations order by version',
+  );
   return result.rows;
 }
 
@@ -103,14 +110,22 @@ function checkApplied(rows: readonly AppliedRow[], migrations: readonly Migratio
     const migration = known.get(row.version);
     if (!migration) {
       if (!row.breaking) continue;
-      throw new AppError('STORE_SCHEMA_TOO_NEW', `The database has the breaking migration ${row.name}, which this version does not know`, {
-        migration: row.name,
-      });
+      throw new AppError(
+        'STORE_SCHEMA_TOO_NEW',
+        `The database has the breaking migration ${row.name}, which this version does not know`,
+        {
+          migration: row.name,
+        },
+      );
     }
     if (migration.checksum !== row.checksum) {
-      throw new AppError('MIGRATION_FAILED', `Migration ${row.name} was changed after it had been applied to this database`, {
-        migration: row.name,
-      });
+      throw new AppError(
+        'MIGRATION_FAILED',
+        `Migration ${row.name} was changed after it had been applied to this database`,
+        {
+          migration: row.name,
+        },
+      );
     }
   }
 }

@@ -136,13 +136,36 @@ async function openSession(client: pg.PoolClient): Promise<void> {
   }
 }
 
-const LOST_SQLSTATES = new Set(['57P01', '57P02', '57P03', '53300', '08000', '08003', '08006', '08001', '08004', '25P03']);
-const LOST_SYSTEM = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'EAI_AGAIN', 'ENOTFOUND']);
+const LOST_SQLSTATES = new Set([
+  '57P01',
+  '57P02',
+  '57P03',
+  '53300',
+  '08000',
+  '08003',
+  '08006',
+  '08001',
+  '08004',
+  '25P03',
+]);
+const LOST_SYSTEM = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOENT',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+]);
 
 export function isConnectionLoss(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string };
   if (code !== undefined) return LOST_SQLSTATES.has(code) || LOST_SYSTEM.has(code);
-  return /Connection terminated|timeout exceeded when trying to connect|connection error and is not queryable/i.test(message ?? '');
+  return /Connection terminated|timeout exceeded when trying to connect|connection error and is not queryable/i.test(
+    message ?? '',
+  );
 }
 
 /** Deadlock, serialisation failure and a lock that was not granted in time: the same call may succeed next time. */

@@ -81,7 +81,11 @@ export interface EventFilter {
   readonly limit: number;
 }
 
-export async function readRunEvents(postgres: Postgres, run: RunIdentity, filter: EventFilter): Promise<LedgerRecord[]> {
+export async function readRunEvents(
+  postgres: Postgres,
+  run: RunIdentity,
+  filter: EventFilter,
+): Promise<LedgerRecord[]> {
   const values: unknown[] = [run.runKey, filter.afterSeq ?? 0, filter.limit];
   let where = 'x.run_key = $1 and x.run_seq > $2';
   let name = 'read_events';
@@ -101,5 +105,18 @@ export async function readRunEvents(postgres: Postgres, run: RunIdentity, filter
   }
   const text = `select ${RECORD_COLUMNS} from runledger.run_events x where ${where} order by x.run_seq limit $3`;
   const rows = await postgres.query<EventRecordRow>({ name, text }, values);
+  return rows.map((row) => toRecord(run, row));
+}
+
+export async function readRunEventsBySeq(
+  postgres: Postgres,
+  run: RunIdentity,
+  seqs: readonly number[],
+): Promise<LedgerRecord[]> {
+  const text = `select ${RECORD_COLUMNS} from runledger.run_events x where x.run_key = $1 and x.run_seq = any($2::bigint[]) order by x.run_seq`;
+  const rows = await postgres.query<EventRecordRow>({ name: 'read_events_by_seq', text }, [
+    run.runKey,
+    `{${seqs.join(',')}}`,
+  ]);
   return rows.map((row) => toRecord(run, row));
 }

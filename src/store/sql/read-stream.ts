@@ -46,7 +46,11 @@ const READ = {
      order by x.era, x.stream_xid, x.run_key, x.run_seq`,
 };
 
-export async function readStream(postgres: Postgres, after: StreamCursor | undefined, limit: number): Promise<StreamEvent[]> {
+export async function readStream(
+  postgres: Postgres,
+  after: StreamCursor | undefined,
+  limit: number,
+): Promise<StreamEvent[]> {
   const { era, xid, runKey, runSeq } = after ?? { era: 0, xid: 0, runKey: 0, runSeq: 0 };
   const rows = await postgres.query<StreamRow>(READ, [era, xid, runKey, runSeq, limit]);
   return rows.map((row) => ({

@@ -4,7 +4,10 @@ import type { Postgres } from './postgres.ts';
 
 export async function loadSnapshot(postgres: Postgres, runKey: number): Promise<SavedSnapshot | undefined> {
   const text = 'select last_event_seq::text as seq, state, snapshot from runledger.snapshots where run_key = $1';
-  const [row] = await postgres.query<{ seq: string; state: string; snapshot: string }>({ name: 'load_snapshot', text }, [runKey]);
+  const [row] = await postgres.query<{ seq: string; state: string; snapshot: string }>(
+    { name: 'load_snapshot', text },
+    [runKey],
+  );
   return row && { lastEventSeq: Number(row.seq), state: row.state, snapshot: JSON.parse(row.snapshot) as RunSnapshot };
 }
 

@@ -6,152 +6,211 @@
 create function runledger.append_core(
   c_run bigint[], c_count integer[], c_expect bigint[],
   s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[],
-  e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_payload text[],
+  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_payload text[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
-  out seqs bigint[], out micros bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
-) language plpgsql as $$
+  -- The sequence of every event, null where it was refused; the store time of those that have another than `us`;
+  -- false where an event was stored before (null means new); the answer to every call (null means accepted) and what it is about.
+  out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
+-- A plan made anew for every call would cost more than the call.
+) language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-  n constant integer := coalesce(array_length(e_type, 1), 0);
+  n constant integer := array_length(e_run, 1);
+  calls constant integer := array_length(c_run, 1);
+  has_priors constant boolean := array_length(e_prior, 1) > 0;
   r_key bigint[]; r_seq bigint[]; r_decided bigint[]; r_status smallint[]; r_head bytea[];
-  r_at timestamptz[]; r_us bigint[]; r_era integer[]; r_xid bigint[]; r_touched boolean[];
-  e_run bigint[]; e_at timestamptz[]; e_xid bigint[];
-  stored bigint[]; stored_at timestamptz[]; masks integer[]; chains bytea[];
-  now_at timestamptz; now_us bigint; now_xid bigint; now_era integer;
-  r integer; a integer; z integer; refused integer; rule integer; bit integer; new_ones integer; answer integer; st integer;
-  head bytea; seq bigint; at timestamptz; us bigint;
+  r_at timestamptz[]; r_era integer[]; r_xid bigint[]; r_touched boolean[];
+  chains bytea[]; other_at timestamptz[]; other_xid bigint[];
+  stored bigint[]; stored_at timestamptz[]; has_stored boolean; masks integer[];
+  now_at timestamptz; now_xid bigint; now_era integer; us_bytes bytea;
+  run_us bigint; run_xid bigint; run_at timestamptz; run_era integer;
+  r integer := 0; a integer := 1; z integer; i integer; refused integer;
+  rule integer; answer integer; st integer; mask integer; new_ones integer;
+  head bytea; seq bigint; decided bigint;
 begin
+  if n = 1 then
+    -- The same checks for a lone event, with as few statements as possible: each one costs more than its work.
+    select t.status, t.last_seq, t.decided_seq, t.chain_head, t.last_persisted_at, t.stream_era, t.stream_xid
+      into st, seq, decided, head, run_at, run_era, run_xid
+      from runledger.runs t where t.run_key = e_run[1] for update;
+    if not found then
+      answers := array[1]; infos := array[0]; return;
+    end if;
+    select x.run_seq, (extract(epoch from x.persisted_at) * 1000000)::bigint into run_us, us from runledger.run_events x
+      where x.run_key = e_run[1] and x.idempotency_key = substring(e_bytes from 17 for 32);
+    if found then
+      seqs := array[run_us]; fresh := array[false]; return;
+    end if;
+    rule := e_rule[1];
+    if c_expect[1] <> decided then
+      answers := array[2]; infos := array[decided]; return;
+    elsif rule & st = 0 then
+      answers := array[3]; infos := array[st::bigint]; return;
+    elsif rule & 469762048 <> 0 then
+      select coalesce(bit_or(1 << (array_position(step_types, e.type) - 1)), 0) into mask from runledger.run_events e
+       where e.run_key = e_run[1] and e.type = any(step_types) and e.path = s_path[1] and e.logical_attempt = s_attempt[1];
+      if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
+        answers := array[4]; infos := array[mask::bigint]; return;
+      end if;
+    end if;
+    select s.era, greatest(run_at, clock_timestamp()),
+           case when s.era = run_era then greatest(run_xid, pg_current_xact_id()::text::bigint) else pg_current_xact_id()::text::bigint end
+      into now_era, now_at, now_xid from runledger.stream_state s;
+    us := (extract(epoch from now_at) * 1000000)::bigint;
+    head := sha256(head || substring(e_bytes from 65 for 32) || int8send(seq + 1) || int8send(us));
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      values (e_run[1], seq + 1, now_xid, now_at, now_era, coalesce(e_engine[1], 1), coalesce(e_logical[1], 1), e_type[1],
+        encode(substring(e_bytes from 1 for 16), 'hex')::uuid, e_path[1], e_emitted[1], substring(e_bytes from 17 for 32),
+        substring(e_bytes from 65 for 32), head, substring(e_bytes from 49 for 16), e_payload[1]);
+    update runledger.runs set last_seq = seq + 1, chain_head = head, last_persisted_at = now_at, stream_era = now_era, stream_xid = now_xid,
+        decided_seq = case when rule & 536870912 <> 0 then seq + 1 else decided_seq end,
+        status = case when rule & 65280 <> 0 then (rule >> 8) & 255 else status end
+      where run_key = e_run[1];
+    seqs := array[seq + 1];
+    return;
+  end if;
+
   -- Locks first, in a statement of their own and in key order: a duplicate check in the same statement would read a
   -- snapshot older than the lock.
   select array_agg(l.run_key), array_agg(l.last_seq), array_agg(l.decided_seq), array_agg(l.status), array_agg(l.chain_head),
          array_agg(l.last_persisted_at), array_agg(l.stream_era), array_agg(l.stream_xid)
     into r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid
-    from (select * from runledger.runs where run_key = any(c_run) order by run_key for update) l;
+    from (select run_key, last_seq, decided_seq, status, chain_head, last_persisted_at, stream_era, stream_xid
+            from runledger.runs where run_key = any(c_run) order by run_key for update) l;
   -- The clock is read after the locks, so that time never runs backwards within a run.
   now_at := clock_timestamp();
-  now_us := (extract(epoch from now_at) * 1000000)::bigint;
+  us := (extract(epoch from now_at) * 1000000)::bigint;
+  us_bytes := int8send(us);
   now_xid := pg_current_xact_id()::text::bigint;
   select era into now_era from runledger.stream_state;
 
-  a := 1;
-  for c in 1 .. array_length(c_run, 1) loop
-    for i in a .. a + c_count[c] - 1 loop e_run[i] := c_run[c]; end loop;
-    a := a + c_count[c];
-  end loop;
-  if n = 1 then
-    select array[x.run_seq], array[x.persisted_at] into stored, stored_at from runledger.run_events x
-      where x.run_key = c_run[1] and x.idempotency_key = substring(e_bytes from 17 for 32);
-  else
-    select array_agg(x.run_seq order by u.ord), array_agg(x.persisted_at order by u.ord) into stored, stored_at
-      from unnest(e_run) with ordinality u(run, ord)
-      left join runledger.run_events x
-        on x.run_key = u.run and x.idempotency_key = substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32);
+  has_stored := exists (
+    select from unnest(e_run) with ordinality u(run, ord), lateral (
+      select from runledger.run_events x
+       where x.run_key = u.run and x.idempotency_key = substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32) limit 1) d);
+  if has_stored then
+    select array_agg(d.run_seq order by u.ord), array_agg(d.persisted_at order by u.ord) into stored, stored_at
+      from unnest(e_run) with ordinality u(run, ord) left join lateral (
+        select x.run_seq, x.persisted_at from runledger.run_events x
+         where x.run_key = u.run and x.idempotency_key = substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32) limit 1) d on true;
   end if;
   if array_length(s_run, 1) > 0 then
     select array_agg(f.mask order by f.ord) into masks from (
       select s.ord, coalesce(bit_or(1 << (array_position(step_types, x.type) - 1)), 0) as mask
         from unnest(s_run, s_path, s_attempt) with ordinality s(run, path, attempt, ord)
-        left join runledger.run_events x
-          on x.run_key = s.run and x.path = s.path and x.logical_attempt = s.attempt and x.type = any(step_types)
+        left join lateral (
+          select e.type from runledger.run_events e
+           where e.run_key = s.run and e.type = any(step_types) and e.path = s.path and e.logical_attempt = s.attempt) x on true
        group by s.ord) f;
   end if;
 
-  a := 1;
-  for c in 1 .. array_length(c_run, 1) loop
+  for c in 1 .. calls loop
     z := a + c_count[c] - 1;
-    r := array_position(r_key, c_run[c]);
-    if r is null then
-      answers[c] := 1; a := z + 1; continue;
+    -- Callers sort by run, so that the next one is nearly always right.
+    if r = 0 or r_key[r] <> c_run[c] then
+      r := r + 1;
+      if r_key[r] is distinct from c_run[c] then r := coalesce(array_position(r_key, c_run[c]), 0); end if;
     end if;
-    new_ones := 0;
-    for i in a .. z loop
-      if stored[i] is not null then
-        seqs[i] := stored[i]; fresh[i] := false;
-        micros[i] := (extract(epoch from stored_at[i]) * 1000000)::bigint;
-      elsif e_prior[i] > 0 and seqs[e_prior[i]] is not null then
-        seqs[i] := seqs[e_prior[i]]; fresh[i] := false; micros[i] := micros[e_prior[i]];
-      else
-        fresh[i] := true; new_ones := new_ones + 1;
-      end if;
-    end loop;
     answer := 0;
-    if new_ones > 0 and c_expect[c] is not null and r_decided[r] <> c_expect[c] then
-      answer := 2; infos[c] := r_decided[r];
-    elsif new_ones > 0 then
-      at := greatest(now_at, r_at[r]);
-      us := case when at = now_at then now_us else (extract(epoch from at) * 1000000)::bigint end;
-      st := r_status[r];
-      for i in a .. z loop
-        if fresh[i] then
-          -- An event of this very call may be repeated later in it.
-          if e_prior[i] >= a then
-            seqs[i] := 0; fresh[i] := false; continue;
+    new_ones := 1;
+    if r = 0 then
+      answer := 1; infos[c] := 0; refused := a;
+    else
+      if has_stored or has_priors then
+        new_ones := 0;
+        i := a;
+        while i <= z loop
+          if stored[i] is not null then
+            seqs[i] := stored[i]; fresh[i] := false; other_us[i] := (extract(epoch from stored_at[i]) * 1000000)::bigint;
+          elsif e_prior[i] > 0 and seqs[e_prior[i]] is not null then
+            seqs[i] := seqs[e_prior[i]]; fresh[i] := false; other_us[i] := coalesce(other_us[e_prior[i]], us);
+          else
+            fresh[i] := true; new_ones := new_ones + 1;
           end if;
-          rule := e_rule[i];
-          if (rule & 255) & st = 0 then
-            answer := 3; refused := i; infos[c] := (i - a)::bigint * 65536 + st; exit;
-          end if;
-          if (rule >> 8) & 255 > 0 then st := (rule >> 8) & 255; end if;
-          bit := (rule >> 26) & 7;
-          if bit > 0 then
-            if masks[e_slot[i]] & ((rule >> 16) & 31) <> (rule >> 16) & 31 or masks[e_slot[i]] & ((rule >> 21) & 31) <> 0 then
-              answer := 4; refused := i; infos[c] := (i - a)::bigint * 65536 + masks[e_slot[i]]; exit;
-            end if;
-            masks[e_slot[i]] := masks[e_slot[i]] | (1 << (bit - 1));
-          end if;
+          i := i + 1;
+        end loop;
+      end if;
+      if new_ones > 0 and c_expect[c] <> r_decided[r] then
+        answer := 2; refused := a; infos[c] := r_decided[r];
+      elsif new_ones > 0 then
+        st := r_status[r]; head := r_head[r]; seq := r_seq[r]; decided := r_decided[r];
+        run_us := us;
+        if r_at[r] >= now_at then
+          run_us := (extract(epoch from r_at[r]) * 1000000)::bigint;
         end if;
-      end loop;
-      if answer = 0 then
-        head := r_head[r]; seq := r_seq[r];
-        for i in a .. z loop
-          if fresh[i] then
-            seq := seq + 1;
-            head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || int8send(us));
-            seqs[i] := seq; micros[i] := us; chains[i] := head; e_at[i] := at;
-            e_xid[i] := case when r_era[r] = now_era then greatest(now_xid, r_xid[r]) else now_xid end;
-            if e_rule[i] & 536870912 <> 0 then r_decided[r] := seq; end if;
-          elsif seqs[i] = 0 then
-            seqs[i] := seqs[e_prior[i]]; micros[i] := micros[e_prior[i]];
+        run_xid := now_xid;
+        if r_xid[r] > now_xid and r_era[r] = now_era then
+          run_xid := r_xid[r];
+        end if;
+        i := a;
+        while i <= z loop
+          if fresh[i] is not false then
+            if e_prior[i] >= a then
+              -- The same event twice in one call.
+              seqs[i] := seqs[e_prior[i]]; fresh[i] := false; other_us[i] := run_us;
+            else
+              rule := e_rule[i];
+              if rule & st = 0 then
+                answer := 3; refused := i; infos[c] := (i - a)::bigint * 65536 + st; exit;
+              end if;
+              if rule & 65280 <> 0 then st := (rule >> 8) & 255; end if;
+              if rule & 469762048 <> 0 then
+                mask := masks[e_slot[i]];
+                if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
+                  answer := 4; refused := i; infos[c] := (i - a)::bigint * 65536 + mask; exit;
+                end if;
+                masks[e_slot[i]] := mask | (1 << (((rule >> 26) & 7) - 1));
+              end if;
+              seq := seq + 1;
+              if run_us = us then
+                head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || us_bytes);
+              else
+                head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || int8send(run_us));
+                other_us[i] := run_us; other_at[i] := r_at[r];
+              end if;
+              if run_xid <> now_xid then other_xid[i] := run_xid; end if;
+              seqs[i] := seq; chains[i] := head;
+              if rule & 536870912 <> 0 then decided := seq; end if;
+            end if;
           end if;
+          i := i + 1;
         end loop;
-        if r_era[r] <> now_era then r_xid[r] := now_xid; else r_xid[r] := greatest(now_xid, r_xid[r]); end if;
-        r_era[r] := now_era; r_head[r] := head; r_seq[r] := seq; r_status[r] := st; r_at[r] := at; r_touched[r] := true;
-      else
-        -- Undo what the accepted part of this call noted about its steps.
-        for i in a .. refused - 1 loop
-          bit := (e_rule[i] >> 26) & 7;
-          if fresh[i] and bit > 0 then masks[e_slot[i]] := masks[e_slot[i]] & ~(1 << (bit - 1)); end if;
-        end loop;
+        if answer = 0 then
+          r_seq[r] := seq; r_head[r] := head; r_status[r] := st; r_decided[r] := decided; r_touched[r] := true;
+        end if;
       end if;
     end if;
     if answer <> 0 then
-      for i in a .. z loop
-        fresh[i] := false; seqs[i] := null; micros[i] := null;
+      answers[c] := answer;
+      i := a;
+      while i <= z loop
+        -- What the accepted part of the call noted about its steps is undone.
+        if i < refused and fresh[i] is not false and e_rule[i] & 469762048 <> 0 then
+          masks[e_slot[i]] := masks[e_slot[i]] & ~(1 << (((e_rule[i] >> 26) & 7) - 1));
+        end if;
+        seqs[i] := null; fresh[i] := false;
+        i := i + 1;
       end loop;
     end if;
-    answers[c] := answer;
     a := z + 1;
   end loop;
-  -- Arrays grow by assignment; the last elements may never have been set.
-  if n > 0 and coalesce(array_upper(seqs, 1), 0) < n then seqs[n] := null; end if;
-  if n > 0 and coalesce(array_upper(micros, 1), 0) < n then micros[n] := null; end if;
-  if n > 0 and coalesce(array_upper(fresh, 1), 0) < n then fresh[n] := null; end if;
 
-  if array_position(r_touched, true) is not null then
+  if r_touched is not null then
     insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
         event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
-      select u.run, u.seq, u.xid, u.at, now_era, u.engine, u.logical, u.type,
+      select u.run, u.seq, coalesce(u.xid, now_xid), coalesce(u.at, now_at), now_era, coalesce(u.engine, 1), coalesce(u.logical, 1), u.type,
              encode(substring(e_bytes from o for 16), 'hex')::uuid, u.path, u.emitted,
              substring(e_bytes from o + 16 for 32), substring(e_bytes from o + 64 for 32), u.chain,
              substring(e_bytes from o + 48 for 16), u.payload
-        from unnest(e_run, seqs, e_xid, e_at, e_engine, e_logical, e_type, e_path, e_emitted, chains, e_payload, fresh)
-             with ordinality u(run, seq, xid, at, engine, logical, type, path, emitted, chain, payload, is_new, ord)
+        from unnest(e_run, seqs, e_engine, e_logical, e_type, e_path, e_emitted, chains, e_payload, fresh, other_at, other_xid)
+             with ordinality u(run, seq, engine, logical, type, path, emitted, chain, payload, is_new, at, xid, ord)
              cross join lateral (select (u.ord::integer - 1) * 96 + 1) p(o)
-       where u.is_new;
+       where u.seq is not null and u.is_new is not false;
     update runledger.runs t
        set last_seq = u.seq, decided_seq = u.decided, status = u.status, chain_head = u.head,
-           last_persisted_at = u.at, stream_era = u.era, stream_xid = u.xid
-      from unnest(r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid, r_touched)
-           u(key, seq, decided, status, head, at, era, xid, touched)
+           last_persisted_at = greatest(t.last_persisted_at, now_at), stream_era = now_era,
+           stream_xid = case when t.stream_era = now_era then greatest(t.stream_xid, now_xid) else now_xid end
+      from unnest(r_key, r_seq, r_decided, r_status, r_head, r_touched) u(key, seq, decided, status, head, touched)
      where t.run_key = u.key and u.touched;
   end if;
 end $$;
@@ -165,11 +224,14 @@ create function runledger.create_runs(
   e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_payload text[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out run_keys bigint[], out run_ids text[], out created boolean[],
-  out seqs bigint[], out micros bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
+  out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
 ) language plpgsql as $$
 declare
   key bigint;
+  found_id text;
   c_run bigint[];
+  e_run bigint[];
+  slots constant integer := coalesce((select max(slot) from unnest(e_slot) slot), 0);
 begin
   for i in 1 .. array_length(n_id, 1) loop
     insert into runledger.runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_key, trigger_key,
@@ -181,19 +243,25 @@ begin
     run_ids[i] := n_id[i];
     if key is null then
       -- The id wins over the request, and the request over the trigger.
-      select x.run_key, x.run_id into key, run_ids[i] from runledger.runs x
+      select x.run_key, x.run_id into key, found_id from runledger.runs x
        where x.run_id = n_id[i] or x.request_key = decode(n_request[i], 'hex') or x.trigger_key = decode(n_trigger[i], 'hex')
        order by x.run_id = n_id[i] desc, coalesce(x.request_key = decode(n_request[i], 'hex'), false) desc limit 1;
+      run_ids[i] := found_id;
     end if;
     run_keys[i] := key;
   end loop;
   -- The next partition is made half a partition ahead, so that no batch meets a missing one.
   perform runledger.ensure_partition(key), runledger.ensure_partition(key + 50000);
-  for i in 1 .. coalesce(array_length(c_index, 1), 0) loop c_run[i] := run_keys[c_index[i]]; end loop;
+  for i in 1 .. coalesce(array_length(c_index, 1), 0) loop
+    c_run[i] := run_keys[c_index[i]];
+    e_run := e_run || array_fill(c_run[i], array[c_count[i]]);
+  end loop;
   if array_length(c_run, 1) > 0 then
-    select a.seqs, a.micros, a.fresh, a.answers, a.infos into seqs, micros, fresh, answers, infos
-      from runledger.append_core(c_run, c_count, array[]::bigint[], array[]::bigint[], array[]::text[], array[]::integer[],
-        array[]::smallint[], e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
+    select a.seqs, a.us, a.other_us, a.fresh, a.answers, a.infos into seqs, us, other_us, fresh, answers, infos
+      from runledger.append_core(c_run, c_count, array[]::bigint[],
+        -- A new run has no steps: slots with no stored facts.
+        array_fill(0::bigint, array[slots]), array_fill(''::text, array[slots]), array_fill(0, array[slots]),
+        array[]::smallint[], e_run, e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
   end if;
 end $$;
 
@@ -202,14 +270,14 @@ end $$;
 create function runledger.erase_payloads(
   of_run bigint, of_seqs bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[],
   e_emitted text[], e_payload text[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
-  out seqs bigint[], out micros bigint[], out fresh boolean[], out answers integer[], out infos bigint[], out erased integer
+  out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[], out erased integer
 ) language plpgsql as $$
 begin
   erased := 0;
-  select a.seqs, a.micros, a.fresh, a.answers, a.infos into seqs, micros, fresh, answers, infos
+  select a.seqs, a.us, a.other_us, a.fresh, a.answers, a.infos into seqs, us, other_us, fresh, answers, infos
     from runledger.append_core(array[of_run], array[1], array[]::bigint[], array[]::bigint[], array[]::text[], array[]::integer[],
-      array[]::smallint[], e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
-  if answers[1] <> 0 or not fresh[1] then return; end if;
+      array[]::smallint[], array[of_run], e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
+  if answers[1] <> 0 or fresh[1] is false then return; end if;
   perform set_config('runledger.erasing', pg_current_xact_id()::text, true);
   update runledger.run_events set payload = null, salt = null
    where run_key = of_run and run_seq = any(of_seqs) and salt is not null;
