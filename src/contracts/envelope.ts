@@ -33,6 +33,9 @@ export const RunEventRecord = Type.Object({
 });
 export type RunEventRecord = Static<typeof RunEventRecord>;
 
+/** A record as the store hands it out: `erased` says that there was a payload which was erased on purpose. */
+export type StoredRecord = RunEventRecord & { readonly erased?: true };
+
 /** A record of the ledger together with what proves it. The salt is erased with the payload. */
 export type LedgerRecord = StoredRecord & {
   readonly proof: { readonly recordHash: string; readonly chainHash: string; readonly salt?: string };
