@@ -1,0 +1,72 @@
+import type { PlanStep } from '../contracts/plan.ts';
+import { at, type FormReader, shorten } from './form-reader.ts';
+import { LIMITS } from './limits.ts';
+import type { Located } from './located.ts';
+
+/** Finds steps that never run, and writes into each step which joins it can reach. */
+export function checkGraph(
+  reader: FormReader,
+  steps: PlanStep[],
+  nodes: readonly Located[],
+  entry: string,
+  final: string | undefined,
+): void {
+  let arcs = 0;
+  for (const step of steps) arcs += step.next?.arcs.length ?? 0;
+  if (arcs > LIMITS.arcs) {
+    reader.problem('TOO_LARGE', 0, 'workflow', `a playbook may have ${LIMITS.arcs} arcs; this one has ${arcs}`);
+    return;
+  }
+  const reached = reachable(steps, final === undefined ? [entry] : [entry, final]);
+  for (const step of steps) {
+    if (reached.has(step.stepId)) continue;
+    const message = `no arc leads from '${shorten(entry)}' to step '${shorten(step.stepId)}', so it never runs; add an arc or remove the step`;
+    reader.problem('UNREACHABLE_STEP', nodes[step.index]!, at('workflow', step.index), message);
+  }
+  if (!fillReaches(steps)) {
+    const message = `the steps can reach their joins in more than ${LIMITS.joinPairs} ways; split the playbook`;
+    reader.problem('TOO_LARGE', 0, 'workflow', message);
+  }
+}
+
+/** The names of the steps that can be reached from the given ones, themselves included. */
+export function reachable(steps: readonly PlanStep[], from: readonly string[]): Set<string> {
+  const byName = new Map(steps.map((step) => [step.stepId, step]));
+  const reached = new Set<string>();
+  const open = [...from];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    const step = byName.get(name);
+    if (!step || reached.has(name)) continue;
+    reached.add(name);
+    for (const arc of step.next?.arcs ?? []) if (!reached.has(arc.step)) open.push(arc.step);
+  }
+  return reached;
+}
+
+/** Writes `reaches`, in plan order; false if there are too many pairs. */
+export function fillReaches(steps: readonly PlanStep[]): boolean {
+  const sources = new Map<string, Set<PlanStep>>();
+  for (const step of steps) {
+    for (const arc of step.next?.arcs ?? []) {
+      const known = sources.get(arc.step);
+      if (known) known.add(step);
+      else sources.set(arc.step, new Set([step]));
+    }
+  }
+  let pairs = 0;
+  for (const join of steps) {
+    if (join.join === undefined) continue;
+    const seen = new Set<PlanStep>([join]);
+    const open = [join];
+    for (let step = open.pop(); step !== undefined; step = open.pop()) {
+      for (const source of sources.get(step.stepId) ?? []) {
+        if (seen.has(source)) continue;
+        seen.add(source);
+        open.push(source);
+        source.reaches.push(join.stepId);
+        if (++pairs > LIMITS.joinPairs) return false;
+      }
+    }
+  }
+  return true;
+}
