@@ -1,19 +1,27 @@
-import { chmod, cp, lstat, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findPackage, prepareBinaries, restoreSymlinks } from './binaries.ts';
 import { cleanServer, isRoot, openHolder, ordinaryAccount, temporaryFolder } from './embedded.fixture.ts';
 import { runCommand } from './run-command.ts';
 
-/** The platform package as npm unpacks it when install scripts are blocked: without any symlink. */
-async function packageWithoutLinks(): Promise<{ root: string; links: string[] }> {
-  const installed = await findPackage();
-  const root = join(await temporaryFolder(), 'package');
+let shared: string;
+beforeAll(async () => {
+  shared = await mkdtemp(join(tmpdir(), 'rl-embedded-'));
   const wanted = (path: string): boolean => !path.endsWith('.a');
-  await cp(installed.root, root, { recursive: true, verbatimSymlinks: true, filter: wanted });
+  const root = join(shared, 'package');
+  await cp((await findPackage()).root, root, { recursive: true, verbatimSymlinks: true, filter: wanted });
+});
+afterAll(() => rm(shared, { recursive: true, force: true }));
+
+/** The platform package as npm unpacks it when install scripts are blocked: without any symlink. */
+async function packageWithoutLinks(mode = 0o755): Promise<{ root: string; links: string[] }> {
+  const root = join(shared, 'package');
   const list = JSON.parse(await readFile(join(root, 'native', 'pg-symlinks.json'), 'utf8')) as { target: string }[];
   const links = list.map(({ target }) => join(root, target));
   for (const link of links) await rm(link, { force: true });
+  await chmod(shared, mode);
   return { root, links };
 }
 
@@ -44,9 +52,7 @@ test.runIf(isRoot)('a package that cannot be written is used from a copy in the 
 });
 
 test.runIf(isRoot)('binaries that the account of the server cannot reach are copied for it once', async () => {
-  const { root } = await packageWithoutLinks();
-  const closed = join(root, '..');
-  await chmod(closed, 0o700);
+  const { root } = await packageWithoutLinks(0o700);
   const account = await ordinaryAccount();
   const target = await temporaryFolder();
   const lines: string[] = [];
@@ -60,8 +66,7 @@ test.runIf(isRoot)('binaries that the account of the server cannot reach are cop
 });
 
 test.runIf(isRoot)('a copy that somebody else has put there is not run', async () => {
-  const { root } = await packageWithoutLinks();
-  await chmod(join(root, '..'), 0o700);
+  const { root } = await packageWithoutLinks(0o700);
   const planted = await temporaryFolder(0o777);
   const account = await ordinaryAccount();
   const pkg = await findPackage(root);

@@ -85,12 +85,12 @@ export async function end(client: pg.Client): Promise<void> {
 export type JoinFailure = 'absent' | 'busy' | 'unnamed' | 'fatal';
 
 export function classifyJoinFailure(error: unknown): JoinFailure {
-  const { code = '', message = '' } = error as { code?: string; message?: string };
+  const { code } = error as { code?: string };
   if (code === 'ENOENT' || code === 'ECONNREFUSED') return 'absent';
   // The database has no name yet: whoever made the data folder was killed right after.
   if (code === '3D000') return 'unnamed';
+  // Without a code it is the driver that speaks, of a connection that ended, broke between two queries or took too long.
+  if (code === undefined) return 'busy';
   // 57P01-57P03: stopping, crashed, starting. 53300: all connections taken. 55P03: a leaver takes long. 55006: renaming.
-  if (/^(57P0[123]|53300|55P03|55006|EAGAIN|ECONNRESET|EPIPE|ETIMEDOUT)$/.test(code)) return 'busy';
-  // The driver's own words for a connection that ended or did not come about in time.
-  return /connection terminated|timeout/i.test(message) ? 'busy' : 'fatal';
+  return /^(57P0[123]|53300|55P03|55006|EAGAIN|ECONNRESET|EPIPE|ETIMEDOUT)$/.test(code) ? 'busy' : 'fatal';
 }

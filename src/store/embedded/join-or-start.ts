@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../contracts/errors.ts';
 import { type BringUp, bringUp } from './bring-up.ts';
 import { type Control, classifyJoinFailure, end, joinHolders, nameDatabase } from './control-connection.ts';
+import { readPidFile } from './postmaster-pid.ts';
 import { withStartLock } from './start-lock.ts';
 import { orphanedServer, stopOrphan } from './stop-server.ts';
 
@@ -21,13 +22,26 @@ export async function joinOrStart(task: BringUp, deadline: number): Promise<Cont
         continue;
       }
     }
-    if (!(joined instanceof Error)) return joined;
+    if (!(joined instanceof Error)) {
+      if (!(await isStopping(task))) return joined;
+      await end(joined.client);
+      await sleep(20);
+      continue;
+    }
     if (failure === 'fatal') throw unusableServer(task, 'it refused the connection', joined);
     if (Date.now() > deadline) throw unusableServer(task, 'it did not answer in time', joined);
     if (failure === 'absent') await underLock(task, deadline, () => bringUp(task, deadline));
     else if (failure === 'unnamed') await nameDatabase(task.socketDir).catch(() => sleep(20));
     else await sleep(20);
   }
+}
+
+/**
+ * A leaver's exclusive lock goes when the server that it stops ends its connection, and one who waits for that lock may get it
+ * in the moment before its own connection is ended. By then Postgres has noted in its lock file that it is stopping.
+ */
+async function isStopping(task: BringUp): Promise<boolean> {
+  return (await readPidFile(task.place.dataDir))?.status !== 'ready';
 }
 
 function tryJoin(task: BringUp): Promise<Control | Error> {

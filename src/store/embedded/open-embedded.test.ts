@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, readlink, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect, test } from 'vitest';
@@ -12,6 +12,16 @@ async function newFolder(): Promise<{ folder: string; dataDir: string }> {
   const dataDir = join(folder, 'pg');
   cleanServer(dataDir);
   return { folder, dataDir };
+}
+
+/** The kernel's numbers of the sockets that a process has open. */
+async function socketInodes(pid: number): Promise<string[]> {
+  const links = await Promise.all(
+    (await readdir(`/proc/${pid}/fd`)).map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => '')),
+  );
+  const inodes = links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []);
+  expect(inodes.length).toBeGreaterThan(0);
+  return inodes;
 }
 
 async function ask(server: EmbeddedServer, text: string): Promise<unknown[]> {
@@ -137,6 +147,11 @@ test('the server listens on no TCP port, and a caller cannot make it', async () 
   const { folder } = await newFolder();
   const server = await openEmbedded({ folder });
   expect(await ask(server, 'SHOW listen_addresses')).toEqual([{ listen_addresses: '' }]);
+  const tcp = (
+    await Promise.all(['tcp', 'tcp6'].map((name) => readFile(`/proc/net/${name}`, 'utf8').catch(() => '')))
+  ).join();
+  for (const inode of await socketInodes((await readPidFile(server.dataDir))!.pid!))
+    expect(tcp).not.toContain(` ${inode} `);
   const sockets = await ask(server, "SELECT current_setting('unix_socket_directories') AS folder");
   expect(sockets).toEqual([{ folder: server.config.host }]);
   await server.close();
