@@ -229,7 +229,7 @@ function carried(work: Work, event: KernelEvent): void {
 function delayed(work: Work, event: KernelEvent): void {
   const { draft, owner } = work;
   const known = event.stepId === undefined ? undefined : draft.open.get(event.stepId);
-  if (!known || known.status !== 'PENDING' || event.logicalAttemptId !== known.attempt) return;
+  if (known?.status !== 'PENDING' || event.logicalAttemptId !== known.attempt) return;
   const payload = objectOf(event.payload);
   const step = copyStep(known);
   const error = isObject(payload['error']) ? errorOf(payload['error']) : undefined;

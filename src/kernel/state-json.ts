@@ -1,13 +1,14 @@
 import { AppError } from '../contracts/errors.ts';
 import { VersionedMap } from '../lib/versioned-map.ts';
 import { isObject } from './payload-reader.ts';
-import type { LoopState, Names, RunState } from './state.ts';
+import type { LoopState, NameState, Names, RunState, StepState, Token, WaitState } from './state.ts';
+import { copyStep } from './step-state.ts';
+import { copyState } from './work.ts';
 
 /** Raised when the shape below changes: a saved state of another version is folded again from the log. */
 const VERSION = 1;
 
 const MAPS = ['open', 'done', 'unrouted', 'names', 'tokens', 'loops', 'waits', 'signals'] as const;
-type MapName = (typeof MAPS)[number];
 
 export type StateJson = Readonly<Record<string, unknown>>;
 
@@ -45,13 +46,31 @@ export function fromJson(json: unknown): RunState {
       carried: new Set(loop['carried'] as number[]),
     },
   ]);
-  const maps = Object.fromEntries(
-    MAPS.filter((name) => name !== 'loops').map((name) => [name, VersionedMap.from(rest[name] as [string, never][])]),
-  ) as unknown as Pick<RunState, Exclude<MapName, 'loops'>>;
-  return {
+  const steps = (name: 'open' | 'done') =>
+    VersionedMap.from(
+      (rest[name] as [string, StepState][]).map(([id, step]): [string, StepState] => [id, copyStep(step)]),
+    );
+  // Copied into the shapes that the fold makes: it is fast only while all states have one shape.
+  return copyState({
     ...(rest as unknown as RunState),
-    ...maps,
+    open: steps('open'),
+    done: steps('done'),
+    unrouted: VersionedMap.from(rest['unrouted'] as [string, true][]),
+    names: VersionedMap.from(
+      (rest['names'] as [string, NameState][]).map(([name, { instances, live, finished }]): [string, NameState] => [
+        name,
+        { instances, live, finished },
+      ]),
+    ),
+    tokens: VersionedMap.from(
+      (rest['tokens'] as [string, Token[]][]).map(([name, tokens]): [string, Token[]] => [
+        name,
+        tokens.map(({ to, from, arc, args, lineage }) => ({ to, from, arc, args, lineage })),
+      ]),
+    ),
     loops: VersionedMap.from(loops),
+    waits: VersionedMap.from(rest['waits'] as [string, WaitState][]),
+    signals: VersionedMap.from(rest['signals'] as [string, 'accepted' | 'rejected'][]),
     erasedSeq: (erasedSeq ?? undefined) as number | undefined,
     lastResult: (lastResult ?? undefined) as RunState['lastResult'],
     retention: {
@@ -59,7 +78,7 @@ export function fromJson(json: unknown): RunState {
       results: namesFromJson(results),
       lineage: namesFromJson(lineage),
     },
-  };
+  });
 }
 
 function entriesOf<K extends string | number, V>(map: VersionedMap<K, V>): [K, V][] {
