@@ -18,8 +18,10 @@ declare
   calls constant integer := array_length(c_run, 1);
   has_priors constant boolean := array_length(e_prior, 1) > 0;
   r_key bigint[]; r_seq bigint[]; r_decided bigint[]; r_status smallint[]; r_head bytea[];
-  r_at timestamptz[]; r_era integer[]; r_xid bigint[]; r_touched boolean[];
-  chains bytea[]; other_at timestamptz[]; other_xid bigint[];
+  r_at timestamptz[]; r_era integer[]; r_xid bigint[];
+  r_touched boolean[] := array[null]; any_touched boolean := false;
+  -- An array that begins with its third element would be read from its first: all of these begin at one.
+  chains bytea[] := array[null]; other_at timestamptz[] := array[null]; other_xid bigint[] := array[null];
   stored bigint[]; stored_at timestamptz[]; has_stored boolean; masks integer[];
   now_at timestamptz; now_xid bigint; now_era integer; us_bytes bytea;
   run_us bigint; run_xid bigint; run_at timestamptz; run_era integer;
@@ -70,6 +72,7 @@ begin
     return;
   end if;
 
+  seqs := array[null]; other_us := array[null]; fresh := array[null]; answers := array[null]; infos := array[null];
   -- Locks first, in a statement of their own and in key order: a duplicate check in the same statement would read a
   -- snapshot older than the lock.
   select array_agg(l.run_key), array_agg(l.last_seq), array_agg(l.decided_seq), array_agg(l.status), array_agg(l.chain_head),
@@ -177,6 +180,7 @@ begin
         end loop;
         if answer = 0 then
           r_seq[r] := seq; r_head[r] := head; r_status[r] := st; r_decided[r] := decided; r_touched[r] := true;
+          any_touched := true;
         end if;
       end if;
     end if;
@@ -195,7 +199,7 @@ begin
     a := z + 1;
   end loop;
 
-  if r_touched is not null then
+  if any_touched then
     insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
         event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
       select u.run, u.seq, coalesce(u.xid, now_xid), coalesce(u.at, now_at), now_era, coalesce(u.engine, 1), coalesce(u.logical, 1), u.type,
