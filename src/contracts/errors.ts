@@ -65,6 +65,12 @@ export const ERRORS = {
   PLAN_EXPIRED: { http: 410, retry: 'never', exit: 65, cure: 'Compile the playbook again.' },
   PLAN_TOO_LARGE: { http: 413, retry: 'never', exit: 65, cure: 'Split the playbook, or raise the limit.' },
   PLAN_NOT_FOUND: { http: 404, retry: 'never', exit: 66, cure: 'Compile the playbook, or check the reference.' },
+  SECRET_IN_PLAN: {
+    http: 422,
+    retry: 'never',
+    exit: 65,
+    cure: 'Put the value into the secrets provider and name it with `auth` or `keychain`.',
+  },
   CAPABILITY_NOT_SUPPORTED: {
     http: 422,
     retry: 'never',
