@@ -20,6 +20,29 @@ export async function withStartLock<T>(
   deadline: number,
   body: () => Promise<T>,
 ): Promise<T> {
+  for (;;) {
+    const highest = Math.max(0, ...(await lockNumbers(folder)));
+    if (highest > 0 && (await waitWhileAlive(join(lockPath(folder, highest), 's'), deadline))) continue;
+    const claim = await makeClaim(folder, runAs);
+    try {
+      // A lost claim is never used again: the winner may have removed its folder already.
+      if (!(await claim.moveTo(highest + 1))) continue;
+      await clean(folder, highest + 1);
+      return await body();
+    } finally {
+      await claim.release();
+    }
+  }
+}
+
+interface Claim {
+  /** True if this is the lock now: the number was free, and there is no higher one. */
+  moveTo(number: number): Promise<boolean>;
+  /** Lets go of everybody who waits. */
+  release(): Promise<void>;
+}
+
+async function makeClaim(folder: string, runAs: RunAs | undefined): Promise<Claim> {
   const own = join(folder, `new.${randomUUID().slice(0, 8)}`);
   const waiting = new Set<Socket>();
   const server = createServer((socket) => {
@@ -27,41 +50,31 @@ export async function withStartLock<T>(
     socket.on('error', () => undefined).once('close', () => waiting.delete(socket));
     socket.write(String(process.pid));
   });
-  try {
-    await mkdir(own, { mode: 0o700 });
-    await listen(server, join(own, 's'));
-    if (runAs) {
-      // The account may start the server itself later, without root, and must then be able to look at this lock.
-      await chown(join(own, 's'), runAs.uid, runAs.gid);
-      await chown(own, runAs.uid, runAs.gid);
-    }
-    const taken = await take(folder, own, waiting, deadline);
-    await clean(folder, taken);
-    return await body();
-  } finally {
-    server.close();
-    for (const socket of waiting) socket.destroy();
-    await rm(own, { recursive: true, force: true });
+  await mkdir(own, { mode: 0o700 });
+  await listen(server, join(own, 's'));
+  if (runAs) {
+    // The account may start the server itself later, without root, and must then be able to look at this lock.
+    await chown(join(own, 's'), runAs.uid, runAs.gid);
+    await chown(own, runAs.uid, runAs.gid);
   }
-}
-
-async function take(folder: string, own: string, waiting: Set<Socket>, deadline: number): Promise<number> {
-  for (;;) {
-    const highest = Math.max(0, ...(await lockNumbers(folder)));
-    if (highest > 0 && (await waitWhileAlive(join(lockPath(folder, highest), 's'), deadline))) continue;
-    const mine = highest + 1;
-    try {
-      await rename(own, lockPath(folder, mine));
-    } catch (error) {
-      const code = (error as NodeJS.ErrnoException).code;
-      if (code === 'ENOTEMPTY' || code === 'EEXIST') continue;
-      throw error;
-    }
-    if (Math.max(...(await lockNumbers(folder))) === mine) return mine;
-    // An old view of the folder led to a number below the true lock: step back and let go of those who wait for us.
-    await rename(lockPath(folder, mine), own);
-    for (const socket of waiting) socket.destroy();
-  }
+  return {
+    async moveTo(number) {
+      try {
+        await rename(own, lockPath(folder, number));
+      } catch (error) {
+        const code = (error as NodeJS.ErrnoException).code;
+        if (code === 'ENOTEMPTY' || code === 'EEXIST') return false;
+        throw error;
+      }
+      // An old view of the folder can lead to a number below the true lock.
+      return Math.max(0, ...(await lockNumbers(folder))) === number;
+    },
+    async release() {
+      server.close();
+      for (const socket of waiting) socket.destroy();
+      await rm(own, { recursive: true, force: true });
+    },
+  };
 }
 
 /** False at once if nobody listens; true when the owner that was found alive has gone. */
@@ -110,7 +123,8 @@ async function clean(folder: string, taken: number): Promise<void> {
     const abandoned =
       name.startsWith('new.') &&
       Date.now() - ((await stat(path).catch(() => undefined))?.mtimeMs ?? Infinity) > 600_000;
-    if (old || abandoned) await rm(path, { recursive: true, force: true });
+    // A claim with an old view may move onto a number while it is being removed; the next holder removes that one.
+    if (old || abandoned) await rm(path, { recursive: true, force: true }).catch(() => undefined);
   }
 }
 
