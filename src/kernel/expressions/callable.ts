@@ -51,17 +51,16 @@ export function bindArguments<T>(
   return bound;
 }
 
-/** Calls by name at run time, as `map('upper')` does. */
-export function callWith<Result>(
-  ev: Evaluation,
+/** Binds arguments known at run time once, to call with many values, as `map('upper')` does. */
+export function bindValues<Result>(
   what: string,
   callable: Callable<Result>,
-  value: unknown,
   args: readonly unknown[],
   keywords: Mapping,
-): Result {
-  if (callable.variadic === true) return callable.apply(ev, value, args, keywords);
-  return callable.apply(ev, value, bindArguments(what, callable, args, Object.entries(keywords)), NO_KEYWORDS);
+): (ev: Evaluation, value: unknown) => Result {
+  if (callable.variadic === true) return (ev, value) => callable.apply(ev, value, args, keywords);
+  const bound = bindArguments(what, callable, args, Object.entries(keywords));
+  return (ev, value) => callable.apply(ev, value, bound, NO_KEYWORDS);
 }
 
 export function textArgument(ev: Evaluation, value: unknown, fallback: string): string {

@@ -25,7 +25,6 @@ export class CompileContext {
   /** Nodes compiled so far; the difference around a loop's body is the cost of one pass. */
   nodes = 0;
   slots = 0;
-  loopDepth = 0;
   #depth = 0;
   #blocks: Map<string, number>[] = [new Map()];
 

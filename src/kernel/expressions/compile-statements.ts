@@ -102,7 +102,6 @@ function compileFor(c: CompileContext, node: ForStatement): Emit {
   const select = node.iterable.type === 'SelectExpression' ? node.iterable : undefined;
   const source = compileExpression(c, select?.lhs ?? node.iterable);
   const { at } = c;
-  const depth = ++c.loopDepth;
   const before = c.nodes;
   const compiled = c.inBlock(() => {
     const assign = compileTargets(c, node.loopvar);
@@ -112,7 +111,6 @@ function compileFor(c: CompileContext, node: ForStatement): Emit {
     const body = compileStatements(c, node.body);
     return { assign, condition, loopSlot, firstSlot, lastSlot: c.slots, body };
   });
-  c.loopDepth--;
   const weight = c.nodes - before + 1;
   const otherwise = compileStatements(c, node.defaultBlock);
   const { assign, condition, loopSlot, firstSlot, lastSlot, body } = compiled;
@@ -129,7 +127,7 @@ function compileFor(c: CompileContext, node: ForStatement): Emit {
       });
     }
     if (items.length === 0) return otherwise(ev, out);
-    const loop = new LoopValue(items, depth);
+    const loop = new LoopValue(items);
     for (let i = 0; i < items.length; i++) {
       ev.at = at;
       ev.charge(weight);

@@ -8,13 +8,11 @@ export class LoopValue extends Special {
   override readonly description = 'the loop variable';
   index0 = 0;
   readonly #items: readonly unknown[];
-  readonly #depth: number;
   #watched: readonly unknown[] | undefined;
 
-  constructor(items: readonly unknown[], depth: number) {
+  constructor(items: readonly unknown[]) {
     super();
     this.#items = items;
-    this.#depth = depth;
   }
 
   override attribute(_evaluation: Evaluation, name: string): unknown {
@@ -38,10 +36,10 @@ export class LoopValue extends Special {
         return this.#items[this.index0 - 1];
       case 'nextitem':
         return this.#items[this.index0 + 1];
-      case 'depth':
-        return this.#depth;
+      case 'depth': // counts recursive calls of one loop, which do not exist here
+        return 1;
       case 'depth0':
-        return this.#depth - 1;
+        return 0;
       default:
         return undefined;
     }

@@ -199,7 +199,7 @@ export function contains(ev: Evaluation, containerValue: unknown, needleValue: u
     return container.some((element) => equals(ev, element, needle));
   }
   if (isMapping(container)) {
-    if (needle === undefined || typeof needle === 'object') return false;
+    if (needle === undefined || needle === null) return false;
     return hasOwnValue(container, keyText(needle));
   }
   throw mismatch('in', needle, container, '; the right side must be a list, a text or a mapping');

@@ -4,7 +4,7 @@ import { typeError } from './failure.ts';
 import { isFound, matchAtStart } from './filters/regex-filters.ts';
 import { compare, contains, equals } from './operators.ts';
 import { toText } from './render-text.ts';
-import { isMapping } from './values.ts';
+import { describe, isMapping } from './values.ts';
 
 type Comparison = (ev: Evaluation, value: unknown, other: unknown) => boolean;
 
@@ -54,12 +54,8 @@ export const TESTS: CallableTable<boolean> = {
     'Text in upper case.',
     (value) => typeof value === 'string' && value !== value.toLowerCase() && value === value.toUpperCase(),
   ),
-  odd: {
-    params: [],
-    summary: 'An odd number.',
-    apply: (ev, value) => Math.abs(integerArgument(ev, value, 'odd') % 2) === 1,
-  },
-  even: { params: [], summary: 'An even number.', apply: (ev, value) => integerArgument(ev, value, 'even') % 2 === 0 },
+  odd: simple('An odd number.', (value) => Math.abs(remainderOf(value, 2)) === 1),
+  even: simple('An even number.', (value) => remainderOf(value, 2) === 0),
   divisibleby: {
     params: ['num'],
     required: 1,
@@ -67,7 +63,7 @@ export const TESTS: CallableTable<boolean> = {
     apply: (ev, value, [num]) => {
       const divisor = integerArgument(ev, num, 'num');
       if (divisor === 0) throw typeError('division by zero');
-      return integerArgument(ev, value, 'divisibleby') % divisor === 0;
+      return remainderOf(value, divisor) === 0;
     },
   },
   in: {
@@ -125,3 +121,10 @@ export const TESTS: CallableTable<boolean> = {
   ge: GE,
   '>=': GE,
 };
+
+function remainderOf(value: unknown, divisor: number): number {
+  if (typeof value !== 'number' && typeof value !== 'boolean') {
+    throw typeError(`a number is needed here, not ${describe(value)}`);
+  }
+  return (Number(value) % divisor) + 0;
+}

@@ -48,9 +48,9 @@ export function splitText(ev: Evaluation, text: string, separator: string | unde
   ev.chargeText(text.length);
   if (separator === '') throw typeError('the separator of split is empty');
   if (separator === undefined) {
-    const words = text.trim();
+    const words = text.trimStart();
     if (words === '') return [];
-    if (limit < 0) return ev.list(words.split(/\s+/));
+    if (limit < 0) return ev.list(words.trimEnd().split(/\s+/));
     return ev.list(splitWords(words, limit));
   }
   const parts = text.split(separator);
@@ -78,13 +78,13 @@ export function splitTextFromRight(
 ): unknown[] {
   if (limit < 0) return splitText(ev, text, separator, -1);
   const parts = splitText(ev, text, separator, -1);
-  if (parts.length <= limit + 1) return parts;
+  if (parts.length <= (separator === undefined ? limit : limit + 1)) return parts;
   if (separator !== undefined) {
     const kept = parts.length - limit;
     return [parts.slice(0, kept).join(separator), ...parts.slice(kept)];
   }
   // White space inside the remaining head must stay as it was.
-  let head = text.trim();
+  let head = text.trimEnd();
   const tail = limit === 0 ? [] : parts.slice(-limit);
   for (let i = tail.length - 1; i >= 0; i--) head = head.slice(0, head.length - String(tail[i]).length).trimEnd();
   return [head, ...tail];

@@ -1,4 +1,4 @@
-import { attributeReader, type Callable, type CallableTable, callWith, NO_KEYWORDS } from '../callable.ts';
+import { attributeReader, bindValues, type Callable, type CallableTable, NO_KEYWORDS } from '../callable.ts';
 import { didYouMean } from '../closest-name.ts';
 import type { Evaluation } from '../evaluation.ts';
 import { syntaxError, typeError } from '../failure.ts';
@@ -13,7 +13,7 @@ export function eachFilters(filters: () => CallableTable, tests: () => CallableT
       const matches =
         name === undefined ? (element: unknown) => ev.truthy(element) : testByName(ev, tests(), name, rest);
       const out: unknown[] = [];
-      for (const element of iterate(ev, value)) {
+      for (const element of items(ev, value)) {
         ev.charge(1);
         if (matches(read(element)) === isWanted) out.push(element);
       }
@@ -29,7 +29,7 @@ export function eachFilters(filters: () => CallableTable, tests: () => CallableT
       apply: (ev, value, args, keywords) => {
         const change = mapper(ev, filters(), args, keywords);
         const out: unknown[] = [];
-        for (const element of iterate(ev, value)) {
+        for (const element of items(ev, value)) {
           ev.charge(1);
           out.push(change(element));
         }
@@ -65,6 +65,11 @@ export function eachFilters(filters: () => CallableTable, tests: () => CallableT
   };
 }
 
+/** As in Jinja these filters, unlike others, take none for an empty list. */
+function items(ev: Evaluation, value: unknown): readonly unknown[] {
+  return value === null ? [] : iterate(ev, value);
+}
+
 function mapper(
   ev: Evaluation,
   filters: CallableTable,
@@ -83,15 +88,8 @@ function mapper(
   }
   const [name, ...rest] = args;
   const filter = byName(filters, name, 'filter');
-  return (value) =>
-    callWith(
-      ev,
-      `the filter '${String(name)}'`,
-      filter,
-      RAW.has(String(name)) ? value : ev.open(value),
-      rest,
-      keywords,
-    );
+  const call = bindValues(`the filter '${String(name)}'`, filter, rest, keywords);
+  return RAW.has(String(name)) ? (value) => call(ev, value) : (value) => call(ev, ev.open(value));
 }
 
 /** These ask whether there is a value, and must not fetch one to find out. */
@@ -104,8 +102,8 @@ function testByName(
   args: readonly unknown[],
 ): (value: unknown) => boolean {
   const test = byName(tests, name, 'test');
-  const what = `the test '${String(name)}'`;
-  return (value) => callWith(ev, what, test, RAW.has(String(name)) ? value : ev.open(value), args, NO_KEYWORDS);
+  const call = bindValues(`the test '${String(name)}'`, test, args, NO_KEYWORDS);
+  return RAW.has(String(name)) ? (value) => call(ev, value) : (value) => call(ev, ev.open(value));
 }
 
 function byName<Result>(table: CallableTable<Result>, name: unknown, kind: 'filter' | 'test'): Callable<Result> {

@@ -3,6 +3,7 @@ import { typeError } from '../failure.ts';
 import { printf } from '../format-text.ts';
 import { toText } from '../render-text.ts';
 import { capitalizeText, indentText, replaceText, splitText, stripText, titleWords } from '../text-functions.ts';
+import { lengthOfText } from '../values.ts';
 
 export const TEXT_FILTERS: CallableTable = {
   string: { params: [], summary: 'The value as text.', apply: (ev, value) => toText(ev, value) },
@@ -56,11 +57,11 @@ export const TEXT_FILTERS: CallableTable = {
     summary: 'Text centred in `width` (80) characters.',
     apply: (ev, value, [width]) => {
       const text = toText(ev, value);
-      const missing = integerArgument(ev, width, 'width', 80) - text.length;
+      const missing = integerArgument(ev, width, 'width', 80) - lengthOfText(text);
       if (missing <= 0) return text;
       ev.checkLength(text.length + missing);
       // Python puts the odd space on the left if the width is odd.
-      const left = (missing >> 1) + (missing & (text.length + missing) & 1);
+      const left = (missing >> 1) + (missing & integerArgument(ev, width, 'width', 80) & 1);
       return ev.text(' '.repeat(left) + text + ' '.repeat(missing - left));
     },
   },
