@@ -17,9 +17,11 @@ export function checkGraph(
     reader.problem('TOO_LARGE', 0, 'workflow', `a playbook may have ${LIMITS.arcs} arcs; this one has ${arcs}`);
     return;
   }
+  // Arcs that could not be read would make everything behind them look unreachable.
+  const isCertain = !reader.problems.has('PRE_V10', 'ARC_TO_NOWHERE');
   const reached = reachable(steps, final === undefined ? [entry] : [entry, final]);
   for (const step of steps) {
-    if (reached.has(step.stepId)) continue;
+    if (!isCertain || reached.has(step.stepId)) continue;
     const message = `no arc leads from '${shorten(entry)}' to step '${shorten(step.stepId)}', so it never runs; add an arc or remove the step`;
     reader.problem('UNREACHABLE_STEP', nodes[step.index]!, at('workflow', step.index), message);
   }

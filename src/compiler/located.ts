@@ -77,3 +77,18 @@ export function toJson(
 export function pointerPart(key: string): string {
   return key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key;
 }
+
+/** Plain JSON as located values, for checks that are written for those. */
+export function locate(value: unknown): Located {
+  const place = { offset: 0, end: 0 };
+  if (Array.isArray(value)) return { kind: 'list', ...place, items: value.map(locate) };
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value).map(([key, item]): [string, LocatedEntry] => [
+      key,
+      { key, keyOffset: 0, value: locate(item) },
+    ]);
+    return { kind: 'map', ...place, entries: new Map(entries) };
+  }
+  const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+  return { kind: 'scalar', ...place, value: isScalar ? value : null, style: 'plain', written: '' };
+}

@@ -99,6 +99,10 @@ export class ProblemList {
     return this.#errors > 0;
   }
 
+  has(...codes: ProblemCode[]): boolean {
+    return this.#findings.some((finding) => codes.includes(finding.code));
+  }
+
   /** More problems would not be shown; whoever looks for suggestions can stop. */
   get full(): boolean {
     return this.#findings.length >= this.#limit;

@@ -1,4 +1,5 @@
 import type { Arc, PlanStep } from '../contracts/plan.ts';
+import { hasTemplate } from '../kernel/expressions/scan-blocks.ts';
 import { type CompileContext, compact } from './compile-context.ts';
 import { at, type Path, shorten, under } from './form-reader.ts';
 import { getField, isText, type Located, type LocatedMap } from './located.ts';
@@ -55,7 +56,7 @@ function readArcs(context: CompileContext, node: Located | undefined, path: Path
     const arcPointer = `${pointer}/next/arcs/${arcs.length}`;
     reader.mark(arcPointer, map);
     const target = readTarget(context, getField(map, 'step'), under(arcPath, 'step'));
-    const args = getField(map, 'args');
+    const args = readArgs(context, getField(map, 'args'), under(arcPath, 'args'));
     const when = templates.condition(map, under(arcPath, 'when'), `${arcPointer}/when`, scope);
     const arc = compact({
       step: target ?? '',
@@ -67,6 +68,12 @@ function readArcs(context: CompileContext, node: Located | undefined, path: Path
     arcs.push(arc);
   }
   return arcs;
+}
+
+/** `args` of several arcs are merged, so they must be a mapping, or a template that gives one. */
+function readArgs(context: CompileContext, node: Located | undefined, path: Path): Located | undefined {
+  if (node === undefined || node.kind === 'map' || (isText(node) && hasTemplate(node.value))) return node;
+  return context.reader.wrong(node, path, 'a mapping, or a template that gives one');
 }
 
 /** The name of a step that exists. */

@@ -15,7 +15,7 @@ import { readTarget } from './read-next.ts';
 import { readStep, readStepNames } from './read-step.ts';
 import { readTask } from './read-task.ts';
 import { PlaybookScope } from './scopes.ts';
-import { findSecrets } from './secrets.ts';
+import { findSecrets, SECRET_CURE } from './secrets.ts';
 import type { Position, SourceFile } from './source-file.ts';
 import { TemplateChecker } from './template-checker.ts';
 import type { ToolForm } from './tool-forms.ts';
@@ -41,7 +41,10 @@ export function readPlaybook(
   tools: Readonly<Record<string, ToolForm>>,
 ): PlaybookDraft | undefined {
   const reader = new FormReader(source, problems);
-  findSecrets(root, reader);
+  for (const { node, path, what } of findSecrets(root)) {
+    problems.hide(node.offset, node.end);
+    reader.problem('SECRET_IN_PLAN', node, path, `${what} holds a secret value; ${SECRET_CURE}`);
+  }
   if (root.kind !== 'map') {
     reader.problem(
       'INVALID_STEP_SCHEMA',

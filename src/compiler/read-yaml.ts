@@ -70,16 +70,15 @@ function tokenise(source: SourceFile, problems: ProblemList): CST.Token[] | unde
   const tokens: CST.Token[] = [];
   let lexemes = 0;
   let documents = 0;
+  const keep = (token: CST.Token): boolean => {
+    tokens.push(token);
+    if (token.type !== 'document' || ++documents < 2) return true;
+    const message = 'the file holds several YAML documents; put each playbook into a file of its own and remove `---`';
+    problems.add('YAML_UNSUPPORTED', token.offset, '', message);
+    return false;
+  };
   for (const lexeme of new Lexer().lex(source.text)) {
-    for (const token of parser.next(lexeme)) {
-      tokens.push(token);
-      if (token.type === 'document' && ++documents > 1) {
-        const message =
-          'the file holds several YAML documents; put each playbook into a file of its own and remove `---`';
-        problems.add('YAML_UNSUPPORTED', token.offset, '', message);
-        return undefined;
-      }
-    }
+    for (const token of parser.next(lexeme)) if (!keep(token)) return undefined;
     // Each level of nesting is up to two entries of the parser's stack.
     if (parser.stack.length > 2 * LIMITS.depth) {
       problems.add('TOO_LARGE', parser.offset, '', `values are nested more than ${LIMITS.depth} deep; flatten them`);
@@ -90,7 +89,7 @@ function tokenise(source: SourceFile, problems: ProblemList): CST.Token[] | unde
       return undefined;
     }
   }
-  for (const token of parser.end()) tokens.push(token);
+  for (const token of parser.end()) if (!keep(token)) return undefined;
   return tokens;
 }
 

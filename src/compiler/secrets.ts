@@ -1,5 +1,5 @@
 import { hasTemplate } from '../kernel/expressions/scan-blocks.ts';
-import { at, type FormReader, type Path, under } from './form-reader.ts';
+import { at, type Path, under } from './form-reader.ts';
 import { getField, isText, type Located, type LocatedMap, type LocatedScalar } from './located.ts';
 
 /** Fields that hold secrets, without case and separators: `API_KEY`, `api-key` and `apiKey` are one. */
@@ -44,20 +44,26 @@ const KNOWN_SHAPES: readonly RegExp[] = [
   /\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}/,
 ];
 
-const CURE =
+/** What to do about a secret in a playbook. */
+export const SECRET_CURE =
   'a plan holds references only: put the value into the secrets provider and write `auth: NAME`, or a `keychain` entry and `{{ keychain.NAME.field }}` in the tool';
 
-/** Reports every secret value of the playbook and hides it from all excerpts. */
-export function findSecrets(root: Located, reader: FormReader): void {
-  new SecretFinder(reader).walk(root, '', undefined);
+export interface FoundSecret {
+  readonly node: Located;
+  readonly path: Path;
+  /** What holds it, in words, without the value. */
+  readonly what: string;
+}
+
+/** Every secret value in a playbook or a plan. */
+export function findSecrets(root: Located): FoundSecret[] {
+  const finder = new SecretFinder();
+  finder.walk(root, '', undefined);
+  return finder.found;
 }
 
 class SecretFinder {
-  readonly #reader: FormReader;
-
-  constructor(reader: FormReader) {
-    this.#reader = reader;
-  }
+  readonly found: FoundSecret[] = [];
 
   walk(node: Located, path: Path, key: string | undefined): void {
     if (node.kind === 'scalar') {
@@ -114,8 +120,7 @@ class SecretFinder {
   }
 
   #report(node: Located, path: Path, what: string): void {
-    this.#reader.problems.hide(node.offset, node.end);
-    this.#reader.problem('SECRET_IN_PLAN', node, path, `${what} holds a secret value; ${CURE}`);
+    this.found.push({ node, path, what });
   }
 }
 
