@@ -1,10 +1,13 @@
 import Type from 'typebox';
 
-/** Fields of the idempotency key may not hold its delimiter, and Postgres text cannot hold NUL. */
-const KEY_PART = '^[^|\\u0000]+$';
+/**
+ * Fields of the idempotency key may not hold its delimiter. Postgres text can hold neither NUL nor half a surrogate pair:
+ * the latter would come back as another character, and the record hash would not fit any more.
+ */
+const KEY_PART = '^[^|\\u0000\\ud800-\\udfff]+$';
 
 export const KeyPart = Type.String({ minLength: 1, maxLength: 512, pattern: KEY_PART });
-export const Id = Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000]+$' });
+export const Id = Type.String({ minLength: 1, maxLength: 512, pattern: '^[^\\u0000\\ud800-\\udfff]+$' });
 export const Text = Type.String({ maxLength: 65_536 });
 export const Sha256Hex = Type.String({ pattern: '^[0-9a-f]{64}$' });
 export const UuidV4 = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$' });

@@ -1,6 +1,8 @@
+import Type from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
 import { CATALOGUE, type EventRow, type EventType, eventRow, type Level } from './catalogue.ts';
 import { RunEventWrite } from './envelope.ts';
+import { Uuid } from './primitives.ts';
 
 /** One thing that is wrong, and where: a JSON pointer into the event. */
 export interface FieldProblem {
@@ -9,29 +11,44 @@ export interface FieldProblem {
 }
 
 const envelope = Compile(RunEventWrite);
+const importedEnvelope = Compile(
+  Type.Object({ ...RunEventWrite.properties, eventId: Uuid }, { additionalProperties: false }),
+);
 // Compiled on first use: forty validators at start-up would cost every short command.
 const payloads = new Map<EventType, Validator>();
+const importedPayloads = new Map<EventType, Validator>();
 
-function payloadValidator(type: EventType): Validator {
-  const known = payloads.get(type);
+function payloadValidator(type: EventType, imported: boolean): Validator {
+  const compiled = imported ? importedPayloads : payloads;
+  const known = compiled.get(type);
   if (known) return known;
-  const validator = Compile(CATALOGUE[type].payload);
-  payloads.set(type, validator);
+  // What an older contract kept at the top level of the event lies in the payload of an imported one.
+  const { payload } = CATALOGUE[type];
+  const validator = Compile(imported ? Type.Object(payload.properties) : payload);
+  compiled.set(type, validator);
   return validator;
 }
 
 /** The shape of the part of `entity` behind `stepId/`, per level. */
 const ENTITY_BELOW_STEP: Partial<Record<Level, RegExp>> = {
-  iteration: /^\d+$/,
-  task: /^(\d+\/)?[^/#@:|]+:\d+$/,
-  attempt: /^(\d+\/)?[^/#@:|]+:\d+@\d+$/,
-  occurrence: /^(\d+\/)?[^/#@:|]+:\d+$/,
+  // Without leading zeros: one thing has one path, else it would have two keys.
+  iteration: /^(0|[1-9]\d*)$/,
+  task: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*$/,
+  attempt: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*@[1-9]\d*$/,
+  occurrence: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*$/,
   part: /^[^|]+$/,
 };
 
-/** Everything that is wrong with an event that a producer wants to write; an empty list means that it is well-formed. */
-export function eventProblems(value: unknown): FieldProblem[] {
-  if (!envelope.Check(value)) return schemaProblems(envelope, value, '');
+/** Names that stand for something else in second place of the key and in stored paths. */
+const RESERVED_STEP = /^(RUN|signal)(#|$)/;
+
+/**
+ * Everything that is wrong with an event that a producer wants to write; an empty list means that it is well-formed.
+ * An imported event keeps the id that it came with, which need not be a v4.
+ */
+export function eventProblems(value: unknown, options: { readonly imported?: boolean } = {}): FieldProblem[] {
+  const shape = options.imported ? importedEnvelope : envelope;
+  if (!shape.Check(value)) return schemaProblems(shape, value, '');
   const row = eventRow(value.eventType);
   if (!row) return [{ path: '/eventType', message: `'${value.eventType}' is not a type of the catalogue` }];
   const place = placeProblem(value, row);
@@ -39,7 +56,7 @@ export function eventProblems(value: unknown): FieldProblem[] {
   if (value.payload === undefined) {
     return row.payloadRequired ? [{ path: '/payload', message: `${value.eventType} needs a payload` }] : [];
   }
-  const validator = payloadValidator(value.eventType as EventType);
+  const validator = payloadValidator(value.eventType as EventType, options.imported ?? false);
   return validator.Check(value.payload) ? [] : schemaProblems(validator, value.payload, '/payload');
 }
 
@@ -58,6 +75,7 @@ function placeProblem(event: RunEventWrite, row: EventRow): FieldProblem | undef
   }
   if (stepId === undefined) return { path: '/stepId', message: `${event.eventType} needs a stepId` };
   if (stepId.includes('/')) return { path: '/stepId', message: 'a stepId must not hold /' };
+  if (RESERVED_STEP.test(stepId)) return { path: '/stepId', message: `'${stepId}' is a reserved name` };
   const below = ENTITY_BELOW_STEP[row.level];
   if (!below) {
     return entity === undefined

@@ -13,6 +13,7 @@ import { RUN_STATUSES, type RunStatus, TERMINAL_RUN_STATUSES } from '../contract
 import { eventProblems } from '../contracts/validate-event.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { idempotencyKey } from '../lib/idempotency-key.ts';
+import { jsonProblem } from '../lib/json-problem.ts';
 import { payloadDigest, recordHash } from './record-hash.ts';
 
 /** An event that passed every check that needs no database, in the form in which it is stored. */
@@ -36,7 +37,7 @@ export interface PrepareOptions {
 
 /** Checks one event and makes its record. Throws the coded error that the producer gets; nothing is stored then. */
 export function prepareEvent(event: RunEventWrite, options: PrepareOptions): PreparedEvent {
-  const problems = eventProblems(event).filter((p) => !(options.imported && p.path === '/eventId'));
+  const problems = eventProblems(event, options);
   if (problems.length > 0) throw invalid(event, problems);
   const row = eventRow(event.eventType) as EventRow;
   if (!options.imported) {
@@ -85,7 +86,8 @@ function payloadText(event: RunEventWrite): string | null {
   try {
     return canonicalJson(event.payload);
   } catch (error) {
-    throw invalid(event, [{ path: '/payload', message: (error as Error).message }]);
+    const { path, message } = jsonProblem(event.payload) ?? { path: '', message: (error as Error).message };
+    throw invalid(event, [{ path: `/payload${path}`, message }]);
   }
 }
 
