@@ -136,12 +136,15 @@ export const StepScheduled = closed({
   loop: o(CarriedLoop),
 });
 export const StepStarted = closed({ startedAt: o(UtcTime), leaseOwner: o(Id), tool: o(Id), inputs: o(Json) });
+/** The results of a pipeline's tasks by name, where there are several. */
+const taskResults = o(Type.Record(Type.String(), StoredValue));
 export const StepCompleted = closed({
   completedAt: o(UtcTime),
   durationMs: o(Count),
   artifacts,
   outcome: o(Outcome),
   result: o(StoredValue),
+  taskResults,
 });
 export const StepFailed = closed({
   completedAt: o(UtcTime),
@@ -168,13 +171,16 @@ export const StepCarried = closed({
   step: o(Id),
   status: Type.Enum(['SUCCESS', 'FAILED', 'SKIPPED']),
   result: o(StoredValue),
+  taskResults,
+  /** What a loop counted. */
+  loop: o(closed({ count: Count, failed: Count })),
   artifacts,
   receipts: o(Type.Array(Id, { maxItems: 10_000 })),
   error: o(ErrorInfo),
   skipReason: o(Text),
   cause: o(Cause),
   args: o(JsonObject),
-  /** Tokens that this instance sent and that no step has taken yet. */
+  /** Tokens that this instance sent: those that nobody has taken yet, and those of the instances that follow here. */
   tokens: o(Type.Array(closed({ step: Id, arc: Count, args: o(JsonObject) }), { maxItems: 10_000 })),
   /** Its arcs are still to be evaluated. */
   unrouted: o(Type.Literal(true)),
@@ -197,6 +203,8 @@ export const LoopIterationDone = closed({
   result: o(StoredValue),
   set: o(JsonObject),
   artifacts,
+  /** A cursor that found no more work: nothing is handed out after it. */
+  exhausted: o(Type.Literal(true)),
 });
 export const LoopIterationFailed = closed({
   index,

@@ -2,7 +2,7 @@ import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { errorOf, isObject, type JsonObject, objectOf, textOf } from './payload-reader.ts';
 import { isDuplicate, SEEN } from './reduce-step.ts';
-import type { OpenIteration, RunFailure, WaitState } from './state.ts';
+import type { OpenIteration, RunFailure, Verdict, WaitState } from './state.ts';
 import { copyStep, findStep, some } from './step-state.ts';
 import { leave, selectedOf } from './tokens.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
@@ -33,7 +33,7 @@ function nextEvaluated(work: Work, event: KernelEvent): void {
   if (step.status === 'FAILED' && step.error && draft.handled.length < MAX_HANDLED) {
     draft.handled = [...draft.handled, { stepId: step.stepId, error: step.error }];
   }
-  leave(work, step, SEEN.NextEvaluated, selectedOf(payload['selected']));
+  leave(work, step, SEEN.NextEvaluated, selectedOf(payload['selected']), textOf(payload['boundary']));
 }
 
 function failureOf(stepId: string, value: unknown): RunFailure | undefined {
@@ -55,6 +55,7 @@ interface Counters {
   readonly patches: number;
   readonly openWaits: number;
   readonly eligible: boolean;
+  readonly verdict: Verdict | undefined;
 }
 
 /** Changes the counters of the step or iteration that an entity is below. False: there is no such unit any more. */
@@ -118,10 +119,17 @@ function waitEnded(work: Work, event: KernelEvent): void {
   const { draft, owner } = work;
   if (event.entity === undefined || !draft.waits.has(event.entity)) return;
   draft.waits = draft.waits.delete(event.entity, owner);
+  const verdict = verdictOf(objectOf(event.payload)['outcome']);
   change(work, event, (unit) => ({
     openWaits: Math.max(0, unit.openWaits - 1),
     eligible: unit.openWaits <= 1,
+    verdict: unit.verdict ?? verdict,
   }));
+}
+
+function verdictOf(outcome: unknown): Verdict | undefined {
+  if (outcome === 'rejected') return 'APPROVAL_REJECTED';
+  return outcome === 'expired' ? 'APPROVAL_EXPIRED' : undefined;
 }
 
 function ctxPatched(work: Work, event: KernelEvent): void {

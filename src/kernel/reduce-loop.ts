@@ -4,14 +4,21 @@ import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { countOf, countsOf, errorOf, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
 import { isDuplicate, SEEN } from './reduce-step.ts';
-import type { LoopState, OpenIteration, StepState } from './state.ts';
+import type { LoopState, OpenIteration } from './state.ts';
 import { copyStep, some } from './step-state.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
 
 /** A jump further than this cannot come from handing out indexes in order; filling it would exhaust the process. */
 const MAX_JUMP = 100_000;
 
-const FRESH: OpenIteration = Object.freeze({ started: false, waits: 0, patches: 0, openWaits: 0, eligible: false });
+const FRESH: OpenIteration = Object.freeze({
+  started: false,
+  waits: 0,
+  patches: 0,
+  openWaits: 0,
+  eligible: false,
+  verdict: undefined,
+});
 
 function loopStarted(work: Work, event: KernelEvent): void {
   noteErased(work, event);
@@ -35,22 +42,19 @@ function loopStarted(work: Work, event: KernelEvent): void {
     open: VersionedMap.empty(),
     ended: carried.size,
     failed: 0,
+    exhausted: false,
     set: {},
   };
   draft.loops = draft.loops.set(step.stepId, loop, owner);
-  mark(work, step, SEEN.LoopStarted);
+  const marked = copyStep(step);
+  marked.seen |= SEEN.LoopStarted;
+  draft.open = draft.open.set(step.stepId, marked, owner);
 }
 
 export function skipCarried(index: number, carried: ReadonlySet<number>): number {
   let next = index;
   while (carried.has(next)) next++;
   return next;
-}
-
-function mark(work: Work, step: StepState, bit: number): void {
-  const marked = copyStep(step);
-  marked.seen |= bit;
-  work.draft.open = work.draft.open.set(step.stepId, marked, work.owner);
 }
 
 function indexOf(event: KernelEvent): number | undefined {
@@ -101,7 +105,8 @@ const started: Change = (work, loop, index, entry) => ({
 const ended: Change = (work, loop, index, _entry, event) => {
   noteErased(work, event);
   const payload = objectOf(event.payload);
-  const after: LoopState = { ...loop, open: loop.open.delete(index, work.owner), ended: loop.ended + 1 };
+  const exhausted = loop.exhausted || payload['exhausted'] === true;
+  const after: LoopState = { ...loop, open: loop.open.delete(index, work.owner), ended: loop.ended + 1, exhausted };
   return writes(work, after, objectOf(payload['set']));
 };
 
@@ -129,7 +134,11 @@ function loopDone(work: Work, event: KernelEvent): void {
   const step = event.stepId === undefined ? undefined : draft.open.get(event.stepId);
   if (!step || event.logicalAttemptId !== step.attempt || isDuplicate(step, step.attempt, SEEN.LoopDone)) return;
   draft.loops = draft.loops.delete(step.stepId, owner);
-  mark(work, step, SEEN.LoopDone);
+  const payload = objectOf(event.payload);
+  const marked = copyStep(step);
+  marked.seen |= SEEN.LoopDone;
+  marked.loopEnd = { count: countOf(payload['count']) ?? 0, failed: countOf(payload['failed']) ?? 0 };
+  draft.open = draft.open.set(step.stepId, marked, owner);
 }
 
 export const LOOP_REDUCERS = {

@@ -1,5 +1,6 @@
 import { CATALOGUE } from '../contracts/catalogue.ts';
 import type { StepMove, StepStatus } from '../contracts/states.ts';
+import type { StoredValue } from '../contracts/values.ts';
 import { instanceNumberOf, stepNameOf } from './entity-path.ts';
 import { mergeLineages } from './lineage.ts';
 import {
@@ -14,7 +15,7 @@ import {
   storedValueOf,
   textOf,
 } from './payload-reader.ts';
-import { type Arrival, type CarriedLoop, type Cause, includesName, type StepState } from './state.ts';
+import { type Arrival, type CarriedLoop, type Cause, includesName, type LoopEnd, type StepState } from './state.ts';
 import {
   copyStep,
   findStep,
@@ -144,7 +145,6 @@ function begin(work: Work, step: StepDraft, payload: JsonObject): void {
   }
   // A repeated attempt stands where the first one stood; its own cause says only that it is a repetition.
   step.cause ??= cause;
-  if (cause.kind === 'final') work.draft.run = { ...work.draft.run, finalStep: step.stepId };
 }
 
 function started(_work: Work, step: StepDraft, event: KernelEvent, payload: JsonObject): void {
@@ -161,6 +161,7 @@ function completed(work: Work, step: StepDraft, event: KernelEvent, payload: Jso
     work.draft.lastResult = result;
     step.result = result;
   }
+  step.taskResults = taskResultsOf(payload['taskResults']);
   end(work, step, event, payload);
 }
 
@@ -190,10 +191,12 @@ function end(work: Work, step: StepDraft, event: KernelEvent, payload: JsonObjec
   }
   step.openWaits = 0;
   step.eligible = false;
+  step.verdict = undefined;
   draft.unended--;
   draft.unrouted = draft.unrouted.set(step.stepId, true, owner);
   if (!includesName(draft.retention.results, step.name)) {
     step.result = undefined;
+    step.taskResults = undefined;
     return;
   }
   const known = draft.names.get(step.name);
@@ -215,6 +218,8 @@ function carried(work: Work, event: KernelEvent): void {
   step.status = status === 'FAILED' || status === 'SKIPPED' ? status : 'SUCCESS';
   step.seen = SEEN.StepCarried;
   step.result = storedValueOf(payload['result']);
+  step.taskResults = taskResultsOf(payload['taskResults']);
+  step.loopEnd = loopEndOf(payload['loop']);
   if (step.status === 'FAILED') {
     draft.failedSteps++;
     step.error = errorOf(payload['error']);
@@ -249,6 +254,22 @@ function causeOf(value: unknown): Cause | undefined {
 
 function isArrival(value: unknown): value is Arrival {
   return isObject(value) && typeof value['from'] === 'string' && countOf(value['arc']) !== undefined;
+}
+
+function taskResultsOf(value: unknown): Record<string, StoredValue> | undefined {
+  if (!isObject(value)) return undefined;
+  const results: Record<string, StoredValue> = Object.create(null);
+  for (const [task, result] of Object.entries(value)) {
+    const stored = storedValueOf(result);
+    if (stored) results[task] = stored;
+  }
+  return results;
+}
+
+function loopEndOf(value: unknown): LoopEnd | undefined {
+  const { count, failed } = objectOf(value);
+  if (countOf(count) === undefined) return undefined;
+  return { count: count as number, failed: countOf(failed) ?? 0 };
 }
 
 function carriedLoopOf(value: unknown): CarriedLoop | undefined {

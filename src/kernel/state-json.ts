@@ -65,7 +65,7 @@ export function fromJson(json: unknown): RunState {
     tokens: VersionedMap.from(
       (rest['tokens'] as [string, Token[]][]).map(([name, tokens]): [string, Token[]] => [
         name,
-        tokens.map(({ to, from, arc, args, lineage }) => ({ to, from, arc, args, lineage })),
+        tokens.map(({ to, from, arc, boundary, args, lineage }) => ({ to, from, arc, boundary, args, lineage })),
       ]),
     ),
     loops: VersionedMap.from(loops),

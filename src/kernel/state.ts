@@ -36,6 +36,14 @@ export interface Finished {
   readonly result?: StoredValue;
   readonly error?: ErrorInfo;
   readonly reason?: string;
+  readonly taskResults?: Readonly<Record<string, StoredValue>>;
+  readonly loop?: LoopEnd;
+}
+
+/** What a loop counted. */
+export interface LoopEnd {
+  readonly count: number;
+  readonly failed: number;
 }
 
 /** The nearest ancestor of each tracked name. `at` is its depth: merging branches compares distances. */
@@ -73,6 +81,8 @@ export interface StepState {
   readonly skipReason: string | undefined;
   readonly skipCode: string | undefined;
   readonly result: StoredValue | undefined;
+  readonly taskResults: Readonly<Record<string, StoredValue>> | undefined;
+  readonly loopEnd: LoopEnd | undefined;
   readonly cause: Cause | undefined;
   readonly args: JsonObject | undefined;
   readonly lineage: Lineage | undefined;
@@ -90,7 +100,11 @@ export interface StepState {
   readonly openWaits: number;
   /** A wait ended, and nothing of the step has been recorded since: somebody has to take it up. */
   readonly eligible: boolean;
+  /** A wait ended against the step (rejected, expired): it has to fail. */
+  readonly verdict: Verdict | undefined;
 }
+
+export type Verdict = 'APPROVAL_REJECTED' | 'APPROVAL_EXPIRED';
 
 /** What is known about a step of the plan: highest instance number, instances in `open`, highest one that ended. */
 export interface NameState {
@@ -104,6 +118,8 @@ export interface Token {
   readonly to: string;
   readonly from: string;
   readonly arc: number;
+  /** The boundary on which it was sent. */
+  readonly boundary: string | undefined;
   readonly args: JsonObject | undefined;
   readonly lineage: Lineage | undefined;
 }
@@ -115,6 +131,7 @@ export interface OpenIteration {
   readonly patches: number;
   readonly openWaits: number;
   readonly eligible: boolean;
+  readonly verdict: Verdict | undefined;
 }
 
 /** A loop is counters and the set of open indexes, never its results. */
@@ -134,6 +151,8 @@ export interface LoopState {
   readonly ended: number;
   readonly failed: number;
   readonly firstError?: ErrorInfo;
+  /** A cursor found no more work. */
+  readonly exhausted: boolean;
   /** Writes of parallel iterations, kept apart until the loop ends; `conflict` names a key with two values. */
   readonly set: JsonObject;
   readonly conflict?: string;
@@ -182,7 +201,6 @@ export interface RunInfo {
   readonly failure?: RunFailure;
   readonly rootCause?: { readonly stepId?: string; readonly error: ErrorInfo };
   readonly artifacts: readonly ArtifactRef[];
-  readonly finalStep?: string;
 }
 
 export interface RunState {

@@ -25,6 +25,8 @@ export function newStep(stepId: string, name: string, ordinal: number, attempt: 
     skipReason: undefined,
     skipCode: undefined,
     result: undefined,
+    taskResults: undefined,
+    loopEnd: undefined,
     cause: undefined,
     args: undefined,
     lineage: undefined,
@@ -39,6 +41,7 @@ export function newStep(stepId: string, name: string, ordinal: number, attempt: 
     patches: 0,
     openWaits: 0,
     eligible: false,
+    verdict: undefined,
   };
 }
 
@@ -60,6 +63,8 @@ export function copyStep(step: StepState): StepDraft {
     skipReason: step.skipReason,
     skipCode: step.skipCode,
     result: step.result,
+    taskResults: step.taskResults,
+    loopEnd: step.loopEnd,
     cause: step.cause,
     args: step.args,
     lineage: step.lineage,
@@ -74,6 +79,7 @@ export function copyStep(step: StepState): StepDraft {
     patches: step.patches,
     openWaits: step.openWaits,
     eligible: step.eligible,
+    verdict: step.verdict,
   };
 }
 
@@ -106,6 +112,8 @@ export function finishedOf(step: StepState, number: number): Finished {
     ...some('result', step.result),
     ...some('error', step.error),
     ...some('reason', step.skipReason),
+    ...some('taskResults', step.taskResults),
+    ...some('loop', step.loopEnd),
   };
 }
 

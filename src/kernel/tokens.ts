@@ -27,7 +27,13 @@ export function selectedOf(value: unknown): readonly Selected[] {
 }
 
 /** The instance's token goes on: tokens are put on their way, and the instance is kept or dropped. */
-export function leave(work: Work, step: StepState, seen: number, selected: readonly Selected[]): void {
+export function leave(
+  work: Work,
+  step: StepState,
+  seen: number,
+  selected: readonly Selected[],
+  boundary?: string,
+): void {
   const { draft, owner } = work;
   const { name, stepId } = step;
   if (selected.length > 0) {
@@ -35,7 +41,7 @@ export function leave(work: Work, step: StepState, seen: number, selected: reado
     const self = includesName(names, name) ? finishedOf(step, instanceNumberOf(stepId)) : undefined;
     const lineage = lineageAfter(names, step.lineage, self);
     for (const { step: to, arc, args } of selected) {
-      const token: Token = { to, from: stepId, arc, args, lineage };
+      const token: Token = { to, from: stepId, arc, boundary, args, lineage };
       const waiting = draft.tokens.get(to);
       draft.tokens = draft.tokens.set(to, waiting ? [...waiting, token] : [token], owner);
     }
