@@ -41,11 +41,48 @@ function writeArray(value: readonly unknown[], depth: number): string {
 function writeObject(value: Record<string, unknown>, depth: number): string {
   const keys = Object.keys(value);
   if (keys.length > 1) keys.sort();
-  let out = '{';
+  let out = '';
   for (const key of keys) {
     const item = value[key];
     if (item === undefined) continue;
-    out += `${out.length > 1 ? ',' : ''}${JSON.stringify(key)}:${write(item, depth + 1)}`;
+    out += (out === '' ? '{' : ',') + keyText(key) + write(item, depth + 1);
   }
-  return `${out}}`;
+  return out === '' ? '{}' : `${out}}`;
+}
+
+const keyTexts = new Map<string, string>();
+const MAX_KEY_TEXTS = 2000;
+
+/** Field names come again and again; user data may bring any number of others, which are not remembered for ever. */
+function keyText(key: string): string {
+  const known = keyTexts.get(key);
+  if (known !== undefined) return known;
+  const text = `${JSON.stringify(key)}:`;
+  if (keyTexts.size >= MAX_KEY_TEXTS) keyTexts.clear();
+  keyTexts.set(key, text);
+  return text;
+}
+
+/** Where in a value that canonical JSON refused the trouble is: a JSON pointer, and what is wrong there. */
+export function jsonProblem(value: unknown): { readonly path: string; readonly message: string } | undefined {
+  for (let path = '', at = value; ; ) {
+    const children: [string, unknown][] =
+      typeof at === 'object' && at !== null ? Object.entries(at).filter(([, item]) => item !== undefined) : [];
+    const bad = children.find(([, item]) => refusal(item) !== undefined);
+    if (!bad || path.split('/').length > MAX_DEPTH) {
+      const message = refusal(at);
+      return message === undefined ? undefined : { path, message };
+    }
+    path += `/${bad[0].replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    at = bad[1];
+  }
+}
+
+function refusal(value: unknown): string | undefined {
+  try {
+    canonicalJson(value);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
 }

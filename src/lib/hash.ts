@@ -14,9 +14,10 @@ export function sha256(data: string | Uint8Array): Buffer {
  * The key must not be longer than a block of 64 bytes.
  */
 export function hmacSha256Hex(key: Uint8Array, data: string): string {
-  const length = Buffer.byteLength(data);
-  const inner = Buffer.allocUnsafe(64 + length).fill(0x36, 0, 64);
-  const outer = Buffer.allocUnsafe(96).fill(0x5c, 0, 64);
+  const length = 64 + Buffer.byteLength(data);
+  const inner = length <= scratch.length ? scratch.subarray(0, length) : Buffer.allocUnsafe(length);
+  inner.fill(0x36, 0, 64);
+  outer.fill(0x5c, 0, 64);
   for (let i = 0; i < key.length; i++) {
     inner[i] = (key[i] as number) ^ 0x36;
     outer[i] = (key[i] as number) ^ 0x5c;
@@ -25,3 +26,6 @@ export function hmacSha256Hex(key: Uint8Array, data: string): string {
   outer.write(sha256Hex(inner), 64, 'hex');
   return sha256Hex(outer);
 }
+
+const scratch = Buffer.alloc(8192);
+const outer = Buffer.alloc(96);

@@ -21,15 +21,56 @@ export type HashedEnvelope = Omit<RunEventWrite, 'payload'>;
 /** Written out because it runs for every event; a test compares it with the general canonical form. */
 export function canonicalEnvelope(e: HashedEnvelope, digest: string): string {
   const text = JSON.stringify;
+  const run = lastRun && sameRun(e, lastRun.of) ? lastRun : runText(e);
   const entity = e.entity === undefined ? '' : `"entity":${text(e.entity)},`;
   const stepId = e.stepId === undefined ? '' : `"stepId":${text(e.stepId)},`;
   return (
-    `{"emittedAt":${text(e.emittedAt)},"engineAttemptId":${e.engineAttemptId},${entity}` +
-    `"environmentId":${text(e.environmentId)},"eventId":${text(e.eventId)},"eventType":${text(e.eventType)},` +
-    `"idempotencyKey":${text(e.idempotencyKey)},"logicalAttemptId":${e.logicalAttemptId},"payloadDigest":${text(digest)},` +
-    `"planId":${text(e.planId)},"planVersion":${text(e.planVersion)},"projectId":${text(e.projectId)},` +
-    `"runId":${text(e.runId)},${stepId}"tenantId":${text(e.tenantId)}}`
+    `{"emittedAt":${text(e.emittedAt)},"engineAttemptId":${e.engineAttemptId},${entity}${run.environment}` +
+    `"eventId":${text(e.eventId)},"eventType":${text(e.eventType)},"idempotencyKey":${text(e.idempotencyKey)},` +
+    `"logicalAttemptId":${e.logicalAttemptId},"payloadDigest":"${digest}",${run.plan}${stepId}${run.tenant}`
   );
+}
+
+/** What is the same in every event of a run, already as text. */
+interface RunText {
+  readonly of: HashedEnvelope;
+  readonly environment: string;
+  readonly plan: string;
+  readonly tenant: string;
+}
+
+let lastRun: RunText | undefined;
+const runTexts = new Map<string, RunText>();
+const MAX_RUN_TEXTS = 4096;
+
+function sameRun(a: HashedEnvelope, b: HashedEnvelope): boolean {
+  return (
+    a.runId === b.runId &&
+    a.planId === b.planId &&
+    a.planVersion === b.planVersion &&
+    a.tenantId === b.tenantId &&
+    a.projectId === b.projectId &&
+    a.environmentId === b.environmentId
+  );
+}
+
+function runText(e: HashedEnvelope): RunText {
+  const known = runTexts.get(e.runId);
+  if (known && sameRun(e, known.of)) {
+    lastRun = known;
+    return known;
+  }
+  const text = JSON.stringify;
+  const fresh: RunText = {
+    of: e,
+    environment: `"environmentId":${text(e.environmentId)},`,
+    plan: `"planId":${text(e.planId)},"planVersion":${text(e.planVersion)},"projectId":${text(e.projectId)},"runId":${text(e.runId)},`,
+    tenant: `"tenantId":${text(e.tenantId)}}`,
+  };
+  if (runTexts.size >= MAX_RUN_TEXTS) runTexts.clear();
+  runTexts.set(e.runId, fresh);
+  lastRun = fresh;
+  return fresh;
 }
 
 export function recordHash(envelope: HashedEnvelope, digest: string): string {

@@ -13,8 +13,8 @@ const APPEND: Statement = {
   text: `
     select ${ANSWER_COLUMNS}
       from runledger.append_core($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::integer[],
-             $7::smallint[], $8::bigint[], $9::smallint[], $10::text[], $11::integer[], $12::integer[], $13::text[], $14::text[],
-             $15::integer[], $16::integer[], $17::integer[], $18::bytea)`,
+             $7::smallint[], $8::bigint[], $9::smallint[], $10::text[], $11::integer[], $12::integer[], $13::text[], $14::integer[],
+             $15::integer[], $16::integer[], $17::integer[], $18::integer[], $19::bytea)`,
 };
 
 export interface AppendRow {

@@ -10,7 +10,7 @@ const CREATE: Statement = {
            ${ANSWER_COLUMNS}
       from runledger.create_runs($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
              $9::text[], $10::text[], $11::text[], $12::text[], $13::integer[], $14::integer[], $15::smallint[], $16::text[],
-             $17::integer[], $18::integer[], $19::text[], $20::text[], $21::integer[], $22::integer[], $23::integer[], $24::bytea)`,
+             $17::integer[], $18::integer[], $19::text[], $20::integer[], $21::integer[], $22::integer[], $23::integer[], $24::integer[], $25::bytea)`,
 };
 
 export interface RunInsert {

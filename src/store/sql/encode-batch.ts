@@ -54,31 +54,44 @@ function slotFor(runKey: number, prepared: PreparedEvent, slotOf: Map<string, nu
   return slot;
 }
 
+const FIXED_BYTES = 96;
+
 /** The parameters that describe events, in the order of append_core from `e_type` on. */
 export function eventColumns({ events, slots, priors }: Pick<Relations, 'events' | 'slots' | 'priors'>): unknown[] {
-  const bytes = Buffer.allocUnsafe(events.length * 96);
-  const types: number[] = [];
-  const paths: string[] = [];
-  const engines: number[] = [];
-  const logicals: number[] = [];
-  const emitted: string[] = [];
-  const payloads: string[] = [];
-  const rules: number[] = [];
-  for (let i = 0; i < events.length; i++) {
+  const n = events.length;
+  const types: number[] = new Array(n);
+  const paths: string[] = new Array(n);
+  const engines: number[] = new Array(n);
+  const logicals: number[] = new Array(n);
+  const emitted: string[] = new Array(n);
+  const starts: number[] = new Array(n);
+  const lengths: number[] = new Array(n);
+  const rules: number[] = new Array(n);
+  let end = n * FIXED_BYTES;
+  for (let i = 0; i < n; i++) {
+    const { payload } = events[i] as PreparedEvent;
+    const length = payload === null ? -1 : Buffer.byteLength(payload);
+    starts[i] = end + 1;
+    lengths[i] = length;
+    if (length > 0) end += length;
+  }
+  const bytes = Buffer.allocUnsafe(end);
+  for (let i = 0; i < n; i++) {
     const prepared = events[i] as PreparedEvent;
     const event = prepared.event;
-    types.push(prepared.code);
-    paths.push(quote(prepared.path));
-    engines.push(event.engineAttemptId);
-    logicals.push(event.logicalAttemptId);
-    emitted.push(event.emittedAt);
-    payloads.push(quoteOrNull(prepared.payload));
-    rules.push(prepared.rule);
-    const at = i * 96;
-    bytes.write(event.eventId.replaceAll('-', ''), at, 16, 'hex');
+    types[i] = prepared.code;
+    paths[i] = quote(prepared.path);
+    engines[i] = event.engineAttemptId;
+    logicals[i] = event.logicalAttemptId;
+    emitted[i] = event.emittedAt;
+    rules[i] = prepared.rule;
+    const at = i * FIXED_BYTES;
+    const id = event.eventId;
+    bytes.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), at, 16, 'hex');
     bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
     prepared.salt.copy(bytes, at + 48);
     bytes.write(prepared.recordHash, at + 64, 32, 'hex');
+    if (prepared.payload !== null) bytes.write(prepared.payload, (starts[i] as number) - 1, 'utf8');
   }
   return [
     array(types),
@@ -86,7 +99,8 @@ export function eventColumns({ events, slots, priors }: Pick<Relations, 'events'
     arrayUnless(engines, 1),
     arrayUnless(logicals, 1),
     array(emitted),
-    array(payloads),
+    array(starts),
+    array(lengths),
     array(rules),
     arrayUnless(slots, 0),
     arrayUnless(priors, 0),

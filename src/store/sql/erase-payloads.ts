@@ -8,7 +8,7 @@ const ERASE: Statement = {
   text: `
     select ${ANSWER_COLUMNS}
       from runledger.erase_payloads($1::bigint, $2::bigint[], $3::smallint[], $4::text[], $5::integer[], $6::integer[],
-             $7::text[], $8::text[], $9::integer[], $10::integer[], $11::integer[], $12::bytea)`,
+             $7::text[], $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::integer[], $13::bytea)`,
 };
 
 /** Erases payloads and appends the event that says so, in one transaction. */

@@ -2,11 +2,12 @@
 -- call leaves nothing behind. Order of checks: duplicates, head, transition. The rule of an event is packed by the
 -- caller from the event catalogue: bits 0-7 run statuses that allow it, 8-15 the status it gives (0 = none),
 -- 16-20 step facts that must be stored for its attempt, 21-25 those that must not, 26-28 the fact it is (1-5, 0 = none),
--- 29 whether decisions must see it.
+-- 29 whether decisions must see it. `e_bytes` holds 96 bytes per event (id 16, key 32, salt 16, record hash 32) and behind them
+-- the payloads, each at `e_from` with `e_length` bytes (-1 = none): as array elements they would be escaped and parsed.
 create function runledger.append_core(
   c_run bigint[], c_count integer[], c_expect bigint[],
   s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[],
-  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_payload text[],
+  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   -- The sequence of every event, null where it was refused; the store time of those that have another than `us`;
   -- false where an event was stored before (null means new); the answer to every call (null means accepted) and what it is about.
@@ -63,7 +64,8 @@ begin
         event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
       values (e_run[1], seq + 1, now_xid, now_at, now_era, coalesce(e_engine[1], 1), coalesce(e_logical[1], 1), e_type[1],
         encode(substring(e_bytes from 1 for 16), 'hex')::uuid, e_path[1], e_emitted[1], substring(e_bytes from 17 for 32),
-        substring(e_bytes from 65 for 32), head, substring(e_bytes from 49 for 16), e_payload[1]);
+        substring(e_bytes from 65 for 32), head, substring(e_bytes from 49 for 16),
+        case when e_length[1] >= 0 then convert_from(substring(e_bytes from e_from[1] for e_length[1]), 'UTF8') end);
     update runledger.runs set last_seq = seq + 1, chain_head = head, last_persisted_at = now_at, stream_era = now_era, stream_xid = now_xid,
         decided_seq = case when rule & 536870912 <> 0 then seq + 1 else decided_seq end,
         status = case when rule & 65280 <> 0 then (rule >> 8) & 255 else status end
@@ -205,9 +207,10 @@ begin
       select u.run, u.seq, coalesce(u.xid, now_xid), coalesce(u.at, now_at), now_era, coalesce(u.engine, 1), coalesce(u.logical, 1), u.type,
              encode(substring(e_bytes from o for 16), 'hex')::uuid, u.path, u.emitted,
              substring(e_bytes from o + 16 for 32), substring(e_bytes from o + 64 for 32), u.chain,
-             substring(e_bytes from o + 48 for 16), u.payload
-        from unnest(e_run, seqs, e_engine, e_logical, e_type, e_path, e_emitted, chains, e_payload, fresh, other_at, other_xid)
-             with ordinality u(run, seq, engine, logical, type, path, emitted, chain, payload, is_new, at, xid, ord)
+             substring(e_bytes from o + 48 for 16),
+             case when u.length >= 0 then convert_from(substring(e_bytes from u.pos for u.length), 'UTF8') end
+        from unnest(e_run, seqs, e_engine, e_logical, e_type, e_path, e_emitted, chains, e_from, e_length, fresh, other_at, other_xid)
+             with ordinality u(run, seq, engine, logical, type, path, emitted, chain, pos, length, is_new, at, xid, ord)
              cross join lateral (select (u.ord::integer - 1) * 96 + 1) p(o)
        where u.seq is not null and u.is_new is not false;
     update runledger.runs t
@@ -225,7 +228,7 @@ create function runledger.create_runs(
   n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[],
   n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[],
   c_index integer[], c_count integer[],
-  e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_payload text[],
+  e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out run_keys bigint[], out run_ids text[], out created boolean[],
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
@@ -265,7 +268,7 @@ begin
       from runledger.append_core(c_run, c_count, array[]::bigint[],
         -- A new run has no steps: slots with no stored facts.
         array_fill(0::bigint, array[slots]), array_fill(''::text, array[slots]), array_fill(0, array[slots]),
-        array[]::smallint[], e_run, e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
+        array[]::smallint[], e_run, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes) a;
   end if;
 end $$;
 
@@ -273,14 +276,14 @@ end $$;
 -- or does not exist, refuses the call.
 create function runledger.erase_payloads(
   of_run bigint, of_seqs bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[],
-  e_emitted text[], e_payload text[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
+  e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[], out erased integer
 ) language plpgsql as $$
 begin
   erased := 0;
   select a.seqs, a.us, a.other_us, a.fresh, a.answers, a.infos into seqs, us, other_us, fresh, answers, infos
     from runledger.append_core(array[of_run], array[1], array[]::bigint[], array[]::bigint[], array[]::text[], array[]::integer[],
-      array[]::smallint[], array[of_run], e_type, e_path, e_engine, e_logical, e_emitted, e_payload, e_rule, e_slot, e_prior, e_bytes) a;
+      array[]::smallint[], array[of_run], e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes) a;
   if answers[1] <> 0 or fresh[1] is false then return; end if;
   perform set_config('runledger.erasing', pg_current_xact_id()::text, true);
   update runledger.run_events set payload = null, salt = null

@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openEmbedded } from '../src/store/embedded/open-embedded.ts';
+
+export interface BenchOptions {
+  readonly quick: boolean;
+  /** Says what is going on; shown on one line of the terminal. */
+  readonly progress: (text: string) => void;
+}
+
+export interface Goal {
+  readonly name: string;
+  readonly goal: string;
+  readonly measured: number;
+  readonly met: boolean;
+}
+
+/** What a benchmark gives back: tables to print, goals to judge, and every figure for the JSON file. */
+export interface BenchReport {
+  readonly tables: readonly { readonly title: string; readonly rows: readonly Record<string, string | number>[] }[];
+  readonly goals: readonly Goal[];
+  readonly figures: unknown;
+}
+
+export const median = (values: readonly number[]): number => quantile(values, 0.5);
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN;
+}
+
+export function atLeast(name: string, measured: number, goal: number): Goal {
+  return { name, goal: `>= ${goal}`, measured: Number(measured.toFixed(3)), met: measured >= goal };
+}
+
+export function atMost(name: string, measured: number, goal: number): Goal {
+  return { name, goal: `<= ${goal}`, measured: Number(measured.toFixed(3)), met: measured <= goal };
+}
+
+/** A Postgres of its own for one benchmark, durable as in production. */
+export async function benchServer(): Promise<{
+  target: { host: string; port: number; user: string; database: string };
+  close(): Promise<void>;
+}> {
+  const folder = mkdtempSync(join(tmpdir(), 'runledger-bench-'));
+  chmodSync(folder, 0o755);
+  const server = await openEmbedded({ folder, settings: { shared_buffers: '512MB', max_wal_size: '4GB' } });
+  return {
+    target: server.config,
+    async close() {
+      await server.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Peers have an install of their own, so that the project's stays small. */
+export function installPeers(): void {
+  const folder = import.meta.dirname;
+  if (existsSync(join(folder, 'node_modules', '@event-driven-io', 'emmett-postgresql'))) return;
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'ignore' });
+}
+
+export function machine(): Record<string, unknown> {
+  return { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, platform: process.platform };
+}
