@@ -1,4 +1,4 @@
-import type { SourceFile } from './source-file.ts';
+import { printable, type SourceFile } from './source-file.ts';
 
 /** Every code that a problem can carry, what it means, and whether the playbook can still be compiled. */
 export const PROBLEMS = {
@@ -113,7 +113,17 @@ export class ProblemList {
     const problems = sorted.map(({ code, offset, message, path }): Problem => {
       const { line, column } = this.#source.position(offset);
       const excerpt = this.#source.excerpt(offset, this.#secrets);
-      return { code, severity: PROBLEMS[code].severity, file: this.#source.file, line, column, message, path, excerpt };
+      const { severity } = PROBLEMS[code];
+      return {
+        code,
+        severity,
+        file: this.#source.file,
+        line,
+        column,
+        message: printable(message),
+        path: printable(path),
+        excerpt,
+      };
     });
     if (this.#dropped > 0) {
       const message = `${this.#dropped} more problems of this file are not shown; correct these first`;

@@ -58,7 +58,9 @@ export function readTask(context: CompileContext, draft: TaskDraft, place: TaskP
     if (kind === 'workbook' && entry.key === 'name') continue;
     if (!COMMON.has(entry.key)) fields.read(entry, path);
   }
-  for (const entry of spec?.entries.values() ?? []) if (!SPEC.has(entry.key)) fields.read(entry, under(path, 'spec'));
+  for (const entry of spec?.entries.values() ?? []) {
+    if (!SPEC.has(entry.key) && fields.knows(entry.key)) fields.read(entry, under(path, 'spec'));
+  }
   if (kind === 'workbook') readWorkbookName(context, map, path, fields);
   fields.checkNeeds(map, path);
   const retry = map.entries.get('retry');
@@ -132,6 +134,10 @@ class ToolFields {
     this.#form = form;
     this.#kind = kind;
     this.#place = place;
+  }
+
+  knows(key: string): boolean {
+    return Object.hasOwn(this.#form.fields, key) || Object.hasOwn(this.#form.aliases ?? {}, key);
   }
 
   read(entry: LocatedEntry, ownerPath: Path): void {

@@ -10,6 +10,11 @@ const HIDDEN = '***';
 // Control and format characters could rewrite the terminal or turn the direction of the text around.
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
+/** Text of a playbook that can be shown: names and keys may hold anything. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, ' ');
+}
+
 /** A playbook's text with its lines. */
 export class SourceFile {
   readonly file: string;
@@ -68,8 +73,8 @@ export class SourceFile {
       put(i, HIDDEN);
       i = Math.min(to, span[1] - start) - 1;
     }
-    const left = (from > 0 ? '…' : '') + before.replace(UNPRINTABLE, ' ');
-    const right = after.replace(UNPRINTABLE, ' ') + (to < whole.length ? '…' : '');
+    const left = (from > 0 ? '…' : '') + printable(before);
+    const right = printable(after) + (to < whole.length ? '…' : '');
     const margin = `${line} | `;
     return `${margin}${left}${right}\n${' '.repeat(margin.length + left.length)}^`;
   }
