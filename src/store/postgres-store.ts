@@ -9,6 +9,7 @@ import { erase } from './erase.ts';
 import { followRun } from './follow-run.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type PreparedEvent, prepareEvent } from './prepared-event.ts';
+import { type ProjectionStore, projectionStore } from './projection-store.ts';
 import { listAlerts, raiseAlert } from './sql/alerts.ts';
 import { appendEvents, type CallAnswer, readAnswers } from './sql/append-events.ts';
 import { createRuns } from './sql/create-runs.ts';
@@ -50,6 +51,7 @@ const MAX_CACHED_RUNS = 20_000;
 /** The append authority and its readers on one Postgres. */
 export class PostgresStore implements Store {
   readonly postgres: Postgres;
+  readonly projections: ProjectionStore;
   readonly #commits: GroupCommit;
   readonly #wakeUp: WakeUp;
   readonly #maxEventBytes: number;
@@ -57,6 +59,7 @@ export class PostgresStore implements Store {
 
   private constructor(postgres: Postgres, options: PostgresStoreOptions) {
     this.postgres = postgres;
+    this.projections = projectionStore(postgres);
     this.#maxEventBytes = options.maxEventBytes ?? 256 * 1024;
     this.#wakeUp = new WakeUp(postgres);
     this.#commits = new GroupCommit({

@@ -1,3 +1,4 @@
+import type pg from 'pg';
 import type { Alert } from '../../contracts/alerts.ts';
 import { microsToText } from '../../lib/time.ts';
 import type { Postgres } from './postgres.ts';
@@ -15,6 +16,16 @@ export async function raiseAlert(postgres: Postgres, alert: Omit<Alert, 'raisedA
     JSON.stringify(alert),
   ];
   return (await postgres.query({ name: 'raise_alert', text }, values)).length > 0;
+}
+
+/** Alerts that belong to a transaction: they are raised if it commits. Those that were raised before stay as they are. */
+export async function raiseAlerts(client: pg.ClientBase, alerts: readonly Omit<Alert, 'raisedAt'>[]): Promise<void> {
+  const text = `
+    insert into runledger.alerts (dedupe_key, code, severity, message, run_id, alert)
+    select a->>'dedupeKey', a->>'code', a->>'severity', a->>'message', a->>'runId', a::text
+      from json_array_elements($1::json) a
+    on conflict (dedupe_key) do nothing`;
+  await client.query({ name: 'raise_alerts', text, values: [JSON.stringify(alerts)] });
 }
 
 export async function listAlerts(

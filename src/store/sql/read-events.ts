@@ -63,7 +63,7 @@ export function toRecord(run: RunIdentity, row: EventRecordRow): LedgerRecord {
 }
 
 /** stepId and entity are stored as one path; the level of the type tells them apart. */
-function placeOf(eventType: string, path: string): { stepId?: string; entity?: string } {
+export function placeOf(eventType: string, path: string): { stepId?: string; entity?: string } {
   if (path === '') return {};
   if (eventRow(eventType)?.level === 'signal' || path.startsWith('signal/')) return { entity: path };
   const slash = path.indexOf('/');
