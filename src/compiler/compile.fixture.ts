@@ -46,3 +46,17 @@ export function folder(files: Record<string, string>): ResolveSync {
     return text === undefined ? undefined : { text, file: path };
   };
 }
+
+/** `§CODE§` stands where a problem must be reported; the marks are taken out of the text. */
+export function withoutMarks(marked: string): { text: string; expected: string[] } {
+  const expected: string[] = [];
+  let text = '';
+  let from = 0;
+  for (const match of marked.matchAll(/§(\w+)§/g)) {
+    text += marked.slice(from, match.index);
+    from = match.index + match[0].length;
+    const lines = text.split('\n');
+    expected.push(`${match[1]} ${lines.length}:${lines.at(-1)!.length + 1}`);
+  }
+  return { text: text + marked.slice(from), expected };
+}

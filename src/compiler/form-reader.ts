@@ -1,4 +1,5 @@
 import { closestName } from '../kernel/expressions/closest-name.ts';
+import { LIMITS } from './limits.ts';
 import {
   describe,
   getField,
@@ -27,6 +28,8 @@ export class FormReader {
   readonly problems: ProblemList;
   /** Where each part of the plan stands in the file, by JSON pointer into the plan. */
   readonly positions = new Map<string, Position>();
+
+  #comparisons = 0;
 
   constructor(source: SourceFile, problems: ProblemList) {
     this.source = source;
@@ -95,10 +98,12 @@ export class FormReader {
     this.problem('INVALID_STEP_SCHEMA', map, path, `\`${name}\` is missing${what(path)}`);
   }
 
-  /** "; did you mean 'x'?", or undefined. Not looked for once the list of problems is full. */
+  /** "; did you mean 'x'?", or undefined. A file full of mistakes does not get a suggestion for each. */
   suggest(name: string, candidates: Iterable<string>): string | undefined {
-    if (this.problems.full) return undefined;
-    const near = closestName(name, candidates);
+    const list = [...candidates];
+    this.#comparisons += list.length;
+    if (this.problems.full || this.#comparisons > LIMITS.comparisons) return undefined;
+    const near = closestName(name, list);
     return near === undefined ? undefined : `; did you mean '${near}'?`;
   }
 

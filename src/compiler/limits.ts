@@ -17,6 +17,8 @@ export const LIMITS = {
   children: 500,
   childDepth: 32,
   planBytes: 8_388_608,
+  /** Names that are compared in search of what the author meant. */
+  comparisons: 50_000,
   /** Problems that are kept per file; the rest is counted. */
   problems: 200,
 } as const;

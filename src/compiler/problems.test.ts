@@ -1,22 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { compileText, folder, playbook, problemsOf, withTool } from './compile.fixture.ts';
+import { compileText, folder, playbook, problemsOf, withoutMarks, withTool } from './compile.fixture.ts';
 import { formatProblems, PROBLEMS } from './problems.ts';
 
-/** `§CODE§` stands where the problem must be reported; the marks are taken out before compiling. */
+/** Texts carry marks, see `withoutMarks`. */
 type Row = readonly [what: string, text: string];
-
-function withoutMarks(marked: string): { text: string; expected: string[] } {
-  const expected: string[] = [];
-  let text = '';
-  let from = 0;
-  for (const match of marked.matchAll(/§(\w+)§/g)) {
-    text += marked.slice(from, match.index);
-    from = match.index + match[0].length;
-    const lines = text.split('\n');
-    expected.push(`${match[1]} ${lines.length}:${lines.at(-1)!.length + 1}`);
-  }
-  return { text: text + marked.slice(from), expected };
-}
 
 const rules = (list: string): string => withTool(`{kind: noop, spec: {policy: {rules: ${list}}}}`);
 const workload = (value: string): string => withTool('{kind: noop}', `workload: ${value}\n`);

@@ -58,6 +58,7 @@ export class SourceFile {
     const whole = this.line(line);
     const from = Math.max(0, column - 1 - EXCERPT_SIDE);
     const to = Math.min(whole.length, column - 1 + EXCERPT_SIDE);
+    const spans = hidden.filter(([a, b]) => a < start + to && b > start + from);
     let before = '';
     let after = '';
     const put = (at: number, text: string): void => {
@@ -65,7 +66,7 @@ export class SourceFile {
       else after += text;
     };
     for (let i = from; i < to; i++) {
-      const span = hidden.find(([a, b]) => a <= start + i && start + i < b);
+      const span = spans.find(([a, b]) => a <= start + i && start + i < b);
       if (!span) {
         put(i, whole[i]!);
         continue;
