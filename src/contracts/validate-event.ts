@@ -14,6 +14,15 @@ const envelope = Compile(RunEventWrite);
 const importedEnvelope = Compile(
   Type.Object({ ...RunEventWrite.properties, eventId: Uuid }, { additionalProperties: false }),
 );
+// A closed shape is checked key by key with a regular expression; a set does the same in a tenth of the time.
+const openEnvelope = Compile(Type.Object(RunEventWrite.properties));
+const ENVELOPE_FIELDS = new Set(Object.keys(RunEventWrite.properties));
+
+function hasUnknownField(value: object): boolean {
+  for (const key in value) if (!ENVELOPE_FIELDS.has(key)) return true;
+  return false;
+}
+
 // Compiled on first use: forty validators at start-up would cost every short command.
 const payloads = new Map<EventType, Validator>();
 const importedPayloads = new Map<EventType, Validator>();
@@ -47,8 +56,11 @@ const RESERVED_STEP = /^(RUN|signal)(#|$)/;
  * An imported event keeps the id that it came with, which need not be a v4.
  */
 export function eventProblems(value: unknown, options: { readonly imported?: boolean } = {}): FieldProblem[] {
-  const shape = options.imported ? importedEnvelope : envelope;
-  if (!shape.Check(value)) return schemaProblems(shape, value, '');
+  if (options.imported) {
+    if (!importedEnvelope.Check(value)) return schemaProblems(importedEnvelope, value, '');
+  } else if (!openEnvelope.Check(value) || hasUnknownField(value)) {
+    return schemaProblems(envelope, value, '');
+  }
   const row = eventRow(value.eventType);
   if (!row) return [{ path: '/eventType', message: `'${value.eventType}' is not a type of the catalogue` }];
   const place = placeProblem(value, row);
@@ -92,7 +104,7 @@ function placeProblem(event: RunEventWrite, row: EventRow): FieldProblem | undef
 /** At most this many problems are reported: a hostile event should not cost a large answer. */
 const MAX_PROBLEMS = 20;
 
-function schemaProblems(validator: Validator, value: unknown, prefix: string): FieldProblem[] {
+export function schemaProblems(validator: Validator, value: unknown, prefix: string): FieldProblem[] {
   const problems = new Map<string, FieldProblem>();
   for (const error of validator.Errors(value)) {
     if (problems.size >= MAX_PROBLEMS) break;

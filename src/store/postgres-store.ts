@@ -5,6 +5,14 @@ import { AppError } from '../contracts/errors.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { sha256Hex } from '../lib/hash.ts';
 import { microsToText } from '../lib/time.ts';
+import {
+  checkEventQuery,
+  checkNewRun,
+  checkProviderRef,
+  checkSequence,
+  checkWindowQuery,
+  isStorableText,
+} from './check-arguments.ts';
 import { erase } from './erase.ts';
 import { followRun } from './follow-run.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -44,6 +52,7 @@ export interface PostgresStoreOptions extends PostgresOptions {
 const DEFAULT_LIMIT = 1000;
 const MAX_LIMIT = 10_000;
 const MAX_EVENTS_PER_CALL = 10_000;
+const MAX_CALL_BYTES = 64 * 1024 * 1024;
 const MAX_BATCH_EVENTS = 256;
 /** Runs whose identity is remembered. It never changes, so forgetting costs a look-up and nothing else. */
 const MAX_CACHED_RUNS = 20_000;
@@ -82,7 +91,9 @@ export class PostgresStore implements Store {
   }
 
   async createRun(run: NewRun): Promise<CreatedRun> {
+    checkNewRun(run);
     const events = (run.events ?? []).map((event) => this.#prepare(event, { as: 'control' }));
+    checkCallSize(events);
     const identity = events.map(({ event }) => identityProblem(run, event)).find((problem) => problem);
     if (identity) throw identity;
     const insert = {
@@ -104,19 +115,16 @@ export class PostgresStore implements Store {
     const [made] = inserted;
     if (!made) throw new AppError('INTERNAL', 'The database did not answer for the new run');
     if (!made.created) return this.#existing(run, made.runId);
-    this.#remember({ ...run, runKey: made.runKey });
     const [answer] = events.length > 0 ? readAnswers([{ runKey: made.runKey, events }], row) : [];
     if (answer && !answer.ok) throw answer.error;
+    this.#remember({ ...run, runKey: made.runKey });
     return { runId: made.runId, created: true };
   }
 
   /** A run of that id must be the same run; one found by request or trigger may have another id. */
   async #existing(run: NewRun, runId: string): Promise<CreatedRun> {
     const found = await this.findRun(runId);
-    const same =
-      found &&
-      (runId !== run.runId ||
-        (found.tenantId === run.tenantId && found.planId === run.planId && found.planVersion === run.planVersion));
+    const same = found && (runId !== run.runId || IDENTITY.every((field) => found[field] === run[field]));
     if (!same) throw new AppError('RUN_EXISTS', `Run ${runId} exists already and is another run`, { runId });
     return { runId, created: false };
   }
@@ -132,7 +140,9 @@ export class PostgresStore implements Store {
           `${events.length} events in one call; ${MAX_EVENTS_PER_CALL} are allowed`,
         );
       }
+      checkSequence('expectedHead', options.expectedHead);
       prepared = events.map((event) => this.#prepare(event, options));
+      checkCallSize(prepared);
       const runId = (events[0] as RunEventWrite).runId;
       run = this.#runs.get(runId) ?? (await this.findRun(runId));
       if (!run) throw new AppError('RUN_NOT_FOUND', `There is no run ${runId}`, { runId });
@@ -184,10 +194,12 @@ export class PostgresStore implements Store {
   }
 
   async findRunByProvider(ref: ProviderRef): Promise<RunRow | undefined> {
+    checkProviderRef(ref);
     return findRunByProvider(this.postgres, ref);
   }
 
   async linkProvider(runId: string, ref: ProviderRef): Promise<void> {
+    checkProviderRef(ref);
     const run = await this.#need(runId);
     if (!(await linkProvider(this.postgres, run.runKey, ref))) {
       throw new AppError(
@@ -199,6 +211,7 @@ export class PostgresStore implements Store {
   }
 
   async readEvents(runId: string, query: EventQuery = {}): Promise<LedgerRecord[]> {
+    checkEventQuery(query);
     const run = await this.#need(runId);
     return readRunEvents(this.postgres, run, {
       afterSeq: query.afterSeq,
@@ -210,6 +223,7 @@ export class PostgresStore implements Store {
   }
 
   async readWindow(query: WindowQuery): Promise<LedgerRecord[]> {
+    checkWindowQuery(query);
     return readWindow(this.postgres, {
       from: query.from,
       to: query.to,
@@ -225,6 +239,7 @@ export class PostgresStore implements Store {
   }
 
   async *follow(runId: string, options: { afterSeq?: number; signal?: AbortSignal } = {}): AsyncIterable<LedgerRecord> {
+    checkEventQuery(options);
     const run = await this.#need(runId);
     yield* followRun(this.postgres, this.#wakeUp, run, options);
   }
@@ -246,6 +261,7 @@ export class PostgresStore implements Store {
   }
 
   async erase(runId: string, request: EraseRequest): Promise<AppendReceipt> {
+    for (const runSeq of request.runSeqs) checkSequence('runSeqs', runSeq, 1);
     const run = await this.#need(runId);
     const receipt = await erase(this.postgres, run, request, (event) => this.#prepare(event, { as: 'control' }));
     this.#wakeUp.changed(run.runKey);
@@ -278,10 +294,21 @@ export class PostgresStore implements Store {
   }
 }
 
+const IDENTITY = ['runId', 'tenantId', 'projectId', 'environmentId', 'planId', 'planVersion'] as const;
+
+/** Beyond this a call would not fit into a message to the database; each event has its own limit besides. */
+function checkCallSize(events: readonly PreparedEvent[]): void {
+  const bytes = events.reduce((sum, { payload }) => sum + (payload?.length ?? 0), 0);
+  if (bytes <= MAX_CALL_BYTES) return;
+  throw new AppError('EVENT_TOO_LARGE', `The events of one call have ${bytes} bytes; ${MAX_CALL_BYTES} are allowed`, {
+    bytes,
+    limit: MAX_CALL_BYTES,
+  });
+}
+
 /** Events of a run share its scope and its plan; rows hold neither, so a difference would be lost. */
 function identityProblem(run: Omit<RunIdentity, 'runKey'>, event: RunEventWrite): AppError | undefined {
-  const fields = ['runId', 'tenantId', 'projectId', 'environmentId', 'planId', 'planVersion'] as const;
-  const wrong = fields.filter((field) => run[field] !== event[field]);
+  const wrong = IDENTITY.filter((field) => run[field] !== event[field]);
   if (wrong.length === 0) return undefined;
   const problems = wrong.map((field) => ({
     path: `/${field}`,
@@ -322,6 +349,3 @@ function pageLimit(limit = DEFAULT_LIMIT): number {
     throw new AppError('USAGE', `A limit must be a whole number from 1 on, not ${limit}`);
   return Math.min(limit, MAX_LIMIT);
 }
-
-/** Postgres refuses NUL in text; no run can have such an id. */
-const isStorableText = (text: string): boolean => typeof text === 'string' && !text.includes('\0');
