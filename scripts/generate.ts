@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Type, { type TSchema } from 'typebox';
+import { playbookJsonSchema } from '../src/compiler/json-schema.ts';
 import { ALERTS, Alert } from '../src/contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, type EventRow } from '../src/contracts/catalogue.ts';
 import { RunEventRecord, RunEventWrite } from '../src/contracts/envelope.ts';
@@ -58,6 +59,7 @@ function eventSchema(type: string, row: EventRow): TSchema {
 }
 
 for (const [name, schema] of Object.entries(SHAPES)) schemaFile(name, schema);
+files.set('schemas/playbook.schema.json', `${JSON.stringify(playbookJsonSchema(), null, 2)}\n`);
 for (const type of EVENT_TYPES) schemaFile(type, eventSchema(type, CATALOGUE[type]));
 
 function effectOf(row: EventRow): string {

@@ -16,7 +16,7 @@ export interface PlaybookSource {
 }
 
 /** Finds the playbook that a task names; `from` is the file that names it. */
-export type Resolve = (path: string, from: string) => PlaybookSource | undefined | Promise<PlaybookSource | undefined>;
+type Resolve = (path: string, from: string) => PlaybookSource | undefined | Promise<PlaybookSource | undefined>;
 export type ResolveSync = (path: string, from: string) => PlaybookSource | undefined;
 
 export interface CompileOptions {

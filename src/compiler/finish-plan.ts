@@ -2,7 +2,7 @@ import type { CompiledPlan, Loaded, PlanPosition } from './compile.ts';
 import type { Child } from './link-children.ts';
 
 /** The scheme of plans that are kept by their content. */
-export const PLAN_URI_PREFIX = 'runledger-plan:sha256/';
+const PLAN_URI_PREFIX = 'runledger-plan:sha256/';
 
 /** What callers get: the plan with its reference and its side file. */
 export function finishPlan(child: Child, entry: Loaded): CompiledPlan {

@@ -19,7 +19,12 @@ export function checkGraph(
   }
   // Arcs that could not be read would make everything behind them look unreachable.
   const isCertain = !reader.problems.has('PRE_V10', 'ARC_TO_NOWHERE');
-  const reached = reachable(steps, final === undefined ? [entry] : [entry, final]);
+  const last = steps.find((step) => step.stepId === final);
+  if (last?.next && last.next.arcs.length > 0) {
+    const message = `'${shorten(last.stepId)}' is the final step; its arcs are not followed`;
+    reader.problem('IGNORED_FIELD', nodes[last.index]!, at('workflow', last.index), message);
+  }
+  const reached = reachable(steps, entry, final);
   for (const step of steps) {
     if (!isCertain || reached.has(step.stepId)) continue;
     const message = `no arc leads from '${shorten(entry)}' to step '${shorten(step.stepId)}', so it never runs; add an arc or remove the step`;
@@ -31,11 +36,11 @@ export function checkGraph(
   }
 }
 
-/** The names of the steps that can be reached from the given ones, themselves included. */
-export function reachable(steps: readonly PlanStep[], from: readonly string[]): Set<string> {
+/** The names of the steps that can run: those that arcs lead to from the entry, and the final step. */
+function reachable(steps: readonly PlanStep[], entry: string, final: string | undefined): Set<string> {
   const byName = new Map(steps.map((step) => [step.stepId, step]));
-  const reached = new Set<string>();
-  const open = [...from];
+  const reached = new Set<string>(final === undefined ? [] : [final]);
+  const open = [entry];
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     const step = byName.get(name);
     if (!step || reached.has(name)) continue;
@@ -46,7 +51,7 @@ export function reachable(steps: readonly PlanStep[], from: readonly string[]): 
 }
 
 /** Writes `reaches`, in plan order; false if there are too many pairs. */
-export function fillReaches(steps: readonly PlanStep[]): boolean {
+function fillReaches(steps: readonly PlanStep[]): boolean {
   const sources = new Map<string, Set<PlanStep>>();
   for (const step of steps) {
     for (const arc of step.next?.arcs ?? []) {

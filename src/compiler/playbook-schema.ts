@@ -266,7 +266,7 @@ export const StepForm = form(
 export const KeychainForm = Type.Object(
   {
     name: text('Templates see it as `keychain.<name>`, in the fields of tools only.'),
-    kind: word(KEYCHAIN_KINDS, 'Where the credential comes from.'),
+    kind: word([...KEYCHAIN_KINDS, 'secret_manager'], 'Where the credential comes from.'),
     scope: o(text('How long it is kept.')),
     credential: o(text('For credential: the name of an entry of the secrets provider.')),
     provider: o(text('For secrets: the provider.')),
@@ -316,7 +316,7 @@ export const ExecutorForm = form({
   ),
 });
 
-export const MetadataForm = Type.Object(
+const MetadataForm = Type.Object(
   {
     name: o(text('Name of the playbook.')),
     path: o(text('Path in the registry; the identity of the plan.')),

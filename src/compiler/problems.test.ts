@@ -205,6 +205,13 @@ const WARNINGS: readonly Row[] = [
   ],
   ['a tool that is not built in', withTool('{kind: §TOOL_UNAVAILABLE§container}')],
   ['a template in code', withTool('{kind: python, code: §TEMPLATE_NOT_RENDERED§"x = {{ ctx.a }}"}')],
+  [
+    'an arc of the final step',
+    playbook(
+      '- {step: start, next: {}}\n- §IGNORED_FIELD§{step: last, next: {arcs: [{step: start}]}}',
+      'executor: {spec: {final_step: last}}\n',
+    ),
+  ],
   ['a field without effect', withTool('{kind: playbook, path: "{{ ctx.p }}", §IGNORED_FIELD§task: x}')],
 ];
 

@@ -7,7 +7,7 @@ import { CursorForm, FrameForm, LOOP_EXECS, LOOP_MODES, LoopForm, LoopSpecForm }
 import { RESERVED_WORDS } from './scopes.ts';
 
 const IDENTIFIER = /^[\p{L}_][\p{L}\p{N}_]*$/u;
-export const DEFAULT_ITERATOR = 'item';
+const DEFAULT_ITERATOR = 'item';
 
 /** The iterator's name, before the loop itself is read: the templates of the pipeline see it. */
 export function iteratorName(step: LocatedMap): string | undefined {

@@ -53,7 +53,7 @@ export function readStep(context: CompileContext, node: Located, name: string, i
     input: input
       ? context.templates.value(input, under(path, 'input'), `${pointer}/input`, scope.at('input', names))
       : undefined,
-    set: readSet(context, map, { path, pointer, scope: scope.at('stepSet', names), bare: false }),
+    set: readSet(context, map, { path, pointer, scope: scope.at('stepSet'), bare: false }),
     output: readOutput(context, map, path),
     next: readNext(context, map, path, pointer),
     reaches: [],

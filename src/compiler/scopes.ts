@@ -10,9 +10,9 @@ const SITUATIONS = {
   task: { names: [...IN_PIPELINE], pipeline: true, what: 'a task' },
   /** Rules and assignments after the call. */
   policy: { names: [...IN_PIPELINE, ...OUTCOME], pipeline: true, what: 'a task policy' },
-  /** Assignments of a step that ended. */
-  stepSet: { names: [...OUTCOME, 'event', 'iter'], pipeline: true, what: "a step's set" },
-  arc: { names: [...OUTCOME, 'event', 'iter'], pipeline: false, what: 'an arc' },
+  /** Assignments of a step that ended: its pipeline is over, its tasks are read as `step.task`. */
+  stepSet: { names: [...OUTCOME, 'event'], pipeline: false, what: "a step's set" },
+  arc: { names: [...OUTCOME, 'event'], pipeline: false, what: 'an arc' },
   admit: { names: ['event'], pipeline: false, what: 'an admission rule' },
   loop: { names: [], pipeline: false, what: 'a loop' },
   /** Settings of a step that are read before it runs. */

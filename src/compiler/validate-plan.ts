@@ -3,7 +3,7 @@ import type { Plan } from '../contracts/plan.ts';
 import { CAPABILITIES } from './capabilities.ts';
 
 /** How an engine has a capability. Without a row it does not have it. */
-export interface CapabilitySupport {
+interface CapabilitySupport {
   /** The engine does it itself. */
   readonly native?: boolean | undefined;
   /** How it can be done without the engine, for plans that say `emulate`. */
@@ -18,7 +18,7 @@ export interface CapabilityRow {
   readonly capabilities: Readonly<Record<string, CapabilitySupport>>;
 }
 
-export type ValidationWarningCode = 'CAPABILITY_EMULATED' | 'CAPABILITY_DROPPED';
+type ValidationWarningCode = 'CAPABILITY_EMULATED' | 'CAPABILITY_DROPPED';
 
 export interface ValidationReport {
   readonly planId: string;
