@@ -72,7 +72,8 @@ export function integerArgument(ev: Evaluation, value: unknown, name: string, fa
   if ((number === undefined || number === null) && fallback !== undefined) return fallback;
   if (typeof number === 'boolean') return Number(number);
   if (typeof number !== 'number' || !Number.isInteger(number)) {
-    throw typeError(`'${name}' must be a whole number, not ${describe(number)}`);
+    const what = typeof number === 'number' ? 'a fraction' : describe(number);
+    throw typeError(`'${name}' must be a whole number, not ${what}`);
   }
   return number;
 }

@@ -1,6 +1,6 @@
 import { limitError, typeError } from './failure.ts';
 import { Special } from './special.ts';
-import { describe, isTruthy } from './values.ts';
+import { describe, isMapping, isTruthy } from './values.ts';
 
 /** Bounds of one evaluation. Exceeding one is TEMPLATE_LIMIT. */
 export interface Limits {
@@ -80,7 +80,11 @@ export class Evaluation {
   }
 
   truthy(value: unknown): boolean {
-    return isTruthy(value instanceof Special ? value.open(this) : value);
+    if (typeof value !== 'object' || value === null) return isTruthy(value);
+    const opened = value instanceof Special ? value.open(this) : value;
+    // Whether a mapping is empty takes as long as it has keys.
+    if (isMapping(opened)) this.charge(Object.keys(opened).length);
+    return isTruthy(opened);
   }
 
   charge(steps: number): void {

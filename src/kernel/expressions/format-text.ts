@@ -1,9 +1,10 @@
 import type { Evaluation } from './evaluation.ts';
 import { forbidden, typeError } from './failure.ts';
 import { numberText, toJson, toText } from './render-text.ts';
-import { describe, isMapping, type Mapping, ownValue } from './values.ts';
+import { characters, describe, hasOwnValue, isMapping, lengthOfText, type Mapping, ownValue } from './values.ts';
 
-const PRINTF = /%(?:\((\w+)\))?([-+ 0#]*)(\d+|\*)?(?:\.(\d+))?([a-zA-Z%])/g;
+// Bounded repetitions: with `*` a row of zeros, which are flags and digits, would be tried in all divisions.
+const PRINTF = /%(?:\((\w+)\))?([-+ 0#]{0,5})(\d{1,10}|\*)?(?:\.(\d{1,10}))?([a-zA-Z%])/g;
 const FIELD = /\{\{|\}\}|\{([^{}]*)\}|[{}]/g;
 const SPEC = /^(?:(.)?([<>=^]))?([-+ ])?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([a-zA-Z%])?$/su;
 
@@ -15,6 +16,7 @@ interface NumberStyle {
 
 /** Python's `format % values`. */
 export function printf(ev: Evaluation, format: string, values: readonly unknown[]): string {
+  ev.chargeText(format.length * 4);
   let next = 0;
   let length = format.length;
   const mapping = values.length === 1 && isMapping(values[0]) ? values[0] : undefined;
@@ -54,6 +56,7 @@ export function printf(ev: Evaluation, format: string, values: readonly unknown[
 
 /** Python's `'{} {name:>8}'.format(...)`, without attribute or item access inside the braces. */
 export function formatFields(ev: Evaluation, format: string, values: readonly unknown[], names: Mapping): string {
+  ev.chargeText(format.length * 4);
   let next = 0;
   let length = format.length;
   const text = format.replace(FIELD, (whole, field: string | undefined) => {
@@ -63,9 +66,10 @@ export function formatFields(ev: Evaluation, format: string, values: readonly un
     const cutAt = field.search(/[!:]/);
     const name = cutAt === -1 ? field : field.slice(0, cutAt);
     if (/[.[]/.test(name)) throw forbidden('a format cannot reach into values; pass the part itself');
-    const value = name === '' ? values[next++] : /^\d+$/.test(name) ? values[Number(name)] : ownValue(names, name);
-    if (value === undefined)
-      throw typeError(`the format names '${name === '' ? next - 1 : name}', which was not given`);
+    const index = name === '' ? next++ : /^\d+$/.test(name) ? Number(name) : undefined;
+    const isGiven = index === undefined ? hasOwnValue(names, name) : index < values.length;
+    if (!isGiven) throw typeError(`the format names '${index ?? name}', which was not given`);
+    const value = index === undefined ? ownValue(names, name) : values[index];
     const spec =
       cutAt === -1
         ? ''
@@ -86,7 +90,7 @@ function formatSpec(ev: Evaluation, value: unknown, spec: string): string {
   const match = SPEC.exec(spec);
   if (match === null) throw typeError(`the format specification '${spec}' is not supported`);
   const [, fill, alignment, sign, , zero, width, grouping, precision, type] = match;
-  const isNumber = typeof value === 'number' || (typeof value === 'boolean' && type !== undefined && type !== 's');
+  const isNumber = typeof value === 'number' || (typeof value === 'boolean' && type !== 's');
   const style = { sign: sign ?? '-', precision: digits(precision), grouping: grouping ?? '' };
   const body = isNumber ? formatNumber(value, type ?? '', style) : cut(ev, value, style.precision);
   if (!isNumber && type !== undefined && type !== 's')
@@ -102,7 +106,7 @@ function digits(text: unknown): number | undefined {
 function cut(ev: Evaluation, value: unknown, precision: number | undefined): string {
   const opened = ev.open(value);
   const text = typeof opened === 'object' && opened !== null ? toJsonOrText(ev, opened) : toText(ev, opened);
-  return precision === undefined ? text : Array.from(text).slice(0, precision).join('');
+  return precision === undefined ? text : characters(ev, text).slice(0, precision).join('');
 }
 
 function toJsonOrText(ev: Evaluation, value: object): string {
@@ -173,7 +177,7 @@ function group(text: string, separator: string): string {
 }
 
 function pad(ev: Evaluation, text: string, width: number, align: string, fill: string): string {
-  const missing = width - Array.from(text).length;
+  const missing = width - lengthOfText(text);
   if (missing <= 0) return text;
   ev.checkLength(width);
   if (align === '<') return text + fill.repeat(missing);

@@ -87,7 +87,9 @@ function refuseMissingOperators(tokens: readonly Token[], first: number): void {
       next.type === 'StringLiteral' ||
       next.type === 'OpenCurlyBracket' ||
       (next.type === 'Identifier' && !isKeyword(next));
-    if (!startsOperand || !endsOperand(tokens, i)) continue;
+    // `a | list[0]`: a filter's name takes no subscript, and the parser would start the next item of a list there.
+    const followsFilter = next.type === 'OpenSquareBracket' && tokens[i - 1]?.type === 'Pipe';
+    if (!followsFilter && (!startsOperand || !endsOperand(tokens, i))) continue;
     if (token.type === 'StringLiteral' && next.type === 'StringLiteral') continue;
     throw syntaxError(
       `unexpected ${describeToken(next)} after ${describeToken(token)}; an operator or a comma is missing`,

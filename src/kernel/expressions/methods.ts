@@ -16,6 +16,7 @@ import {
   stripText,
   titleText,
 } from './text-functions.ts';
+import { placeOf, splitOn } from './text-search.ts';
 import { describe, hasOwnValue, isMapping, keyText, lengthOfText, type Mapping, ownValue } from './values.ts';
 
 type Receiver = 'text' | 'list' | 'mapping' | 'time' | 'loop';
@@ -34,7 +35,12 @@ const text = (
   params,
   required,
   summary,
-  on: { text: (ev, value, args) => apply(ev, value as string, args) },
+  on: {
+    text: (ev, value, args) => {
+      ev.chargeText((value as string).length);
+      return apply(ev, value as string, args);
+    },
+  },
 });
 
 const strip = (side: 'left' | 'right' | 'both', where: string) =>
@@ -97,9 +103,9 @@ const table: Readonly<Record<string, Method>> = {
         return (value as readonly unknown[]).filter((element) => equals(ev, element, wanted)).length;
       },
       text: (ev, value, [part]) => {
-        ev.chargeText((value as string).length);
+        ev.chargeText((value as string).length * 4);
         const wanted = requireText(ev.open(part));
-        return wanted === '' ? lengthOfText(value as string) + 1 : (value as string).split(wanted).length - 1;
+        return wanted === '' ? lengthOfText(value as string) + 1 : splitOn(value as string, wanted).length - 1;
       },
     },
   },
@@ -265,7 +271,7 @@ function optionalText(value: unknown): string | undefined {
 
 /** Index in characters, not in UTF-16 units. */
 function position(ev: Evaluation, value: string, part: string): number {
-  ev.chargeText(value.length);
-  const index = value.indexOf(part);
+  ev.chargeText(value.length * 4);
+  const index = placeOf(value, part);
   return index <= 0 ? index : lengthOfText(value.slice(0, index));
 }

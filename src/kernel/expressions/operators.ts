@@ -4,7 +4,8 @@ import { limitError, typeError, undefinedError } from './failure.ts';
 import { printf } from './format-text.ts';
 import { toText } from './render-text.ts';
 import { Special } from './special.ts';
-import { describe, guardDepth, hasOwnValue, isMapping, keyText, ownValue } from './values.ts';
+import { placeOf } from './text-search.ts';
+import { characters, describe, guardDepth, hasOwnValue, isMapping, keyText, ownValue } from './values.ts';
 
 /** A number as Python's arithmetic takes it: booleans count as 0 and 1. */
 function numeric(value: unknown): number | undefined {
@@ -122,8 +123,12 @@ function nonZero(divisor: number): number {
 }
 
 export function negate(ev: Evaluation, value: unknown, sign: 1 | -1): number {
-  const number = numeric(ev.open(value));
-  if (number === undefined) throw mismatch(sign < 0 ? '-' : '+', ev.open(value), 0);
+  const opened = ev.open(value);
+  const number = numeric(opened);
+  if (number === undefined) {
+    const message = `\`${sign < 0 ? '-' : '+'}\` needs a number, not ${describe(opened)}`;
+    throw opened === undefined ? undefinedError(message) : typeError(message);
+  }
   return sign < 0 ? 0 - number : number;
 }
 
@@ -138,9 +143,11 @@ export function concatenate(ev: Evaluation, left: unknown, right: unknown): stri
 
 /** Deep equality. As in Python `1 == true`, and undefined equals undefined only. */
 export function equals(ev: Evaluation, left: unknown, right: unknown, depth = 0): boolean {
+  if (typeof left === 'string' && typeof right === 'string') {
+    if (left.length > 64 && left.length === right.length) ev.chargeText(left.length);
+    return left === right;
+  }
   if (left === right) return true;
-  const type = typeof left;
-  if (type === 'string' && typeof right === 'string') return false;
   const a = ev.open(left);
   const b = ev.open(right);
   if (a === b) return true;
@@ -158,7 +165,9 @@ export function equals(ev: Evaluation, left: unknown, right: unknown, depth = 0)
   }
   if (!isMapping(a) || !isMapping(b)) return false;
   const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
+  const others = Object.keys(b);
+  ev.charge(keys.length + others.length);
+  if (keys.length !== others.length) return false;
   return keys.every((key) => hasOwnValue(b, key) && equals(ev, ownValue(a, key), ownValue(b, key), depth + 1));
 }
 
@@ -169,7 +178,10 @@ export function compare(ev: Evaluation, leftValue: unknown, rightValue: unknown,
   const a = numeric(left);
   const b = numeric(right);
   if (a !== undefined && b !== undefined) return a - b;
-  if (typeof left === 'string' && typeof right === 'string') return left < right ? -1 : left > right ? 1 : 0;
+  if (typeof left === 'string' && typeof right === 'string') {
+    ev.chargeText(Math.min(left.length, right.length));
+    return left < right ? -1 : left > right ? 1 : 0;
+  }
   if (left instanceof DateTimeValue && right instanceof DateTimeValue) return left.compareTo(right);
   if (Array.isArray(left) && Array.isArray(right)) {
     guardDepth(depth);
@@ -191,8 +203,8 @@ export function contains(ev: Evaluation, containerValue: unknown, needleValue: u
   if (typeof container === 'string') {
     if (needle === undefined) return false;
     if (typeof needle !== 'string') throw mismatch('in', needle, container);
-    ev.chargeText(container.length);
-    return container.includes(needle);
+    ev.chargeText(container.length * 4);
+    return placeOf(container, needle) !== -1;
   }
   if (Array.isArray(container)) {
     ev.charge(container.length);
@@ -210,9 +222,8 @@ export function slice(ev: Evaluation, value: unknown, bounds: readonly [unknown,
   const target = ev.open(value);
   if (target === undefined) return undefined;
   if (typeof target !== 'string' && !Array.isArray(target)) throw typeError(`${describe(target)} cannot be sliced`);
-  const items: readonly unknown[] = typeof target === 'string' ? Array.from(target) : target;
-  if (typeof target === 'string') ev.chargeText(target.length * 4);
   const [start, stop, step] = bounds.map((bound) => sliceBound(ev, bound));
+  const items: readonly unknown[] = typeof target === 'string' ? characters(ev, target) : target;
   const picked = pick(items, start, stop, step ?? 1);
   return typeof target === 'string' ? ev.text(picked.join('')) : ev.list(picked);
 }

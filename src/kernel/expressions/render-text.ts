@@ -26,7 +26,8 @@ export function toText(evaluation: Evaluation, value: unknown): string {
 function toTextSlowly(evaluation: Evaluation, value: unknown): string {
   const opened = evaluation.open(value);
   if (!(opened instanceof Special)) {
-    return typeof opened === 'object' && opened !== null ? toJson(evaluation, opened) : toText(evaluation, opened);
+    if (typeof opened === 'object' && opened !== null) return toJson(evaluation, opened);
+    return opened === value ? evaluation.refuse(opened, 'printed') : toText(evaluation, opened);
   }
   const result = opened.toResult(evaluation);
   if (result === undefined) evaluation.refuse(opened, 'printed');

@@ -126,6 +126,12 @@ describe('nothing of the host can be reached', () => {
 
 describe('every evaluation is bounded', () => {
   const long = 'x'.repeat(100_000);
+  const rows = Array.from({ length: 1000 }, (_, a) => ({ a }));
+  const hay = 'a'.repeat(2_000_000);
+  const needle = `${'a'.repeat(500_000)}b${'a'.repeat(500_000)}`;
+  const big = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`k${i}`, i]));
+  const zeros = `%${'0'.repeat(1_000_000)}`;
+  const scope = { long, rows, hay, hay2: `${hay.slice(1)}b`, needle, big, zeros };
   test.each([
     "{{ 'a' * 1000000000 }}",
     '{{ [0] * 1000000000 }}',
@@ -156,7 +162,14 @@ describe('every evaluation is bounded', () => {
     '{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}',
     '{% macro f(n) %}{{ f(n - 1) ~ f(n - 1) if n else "x" }}{% endmacro %}{{ f(40) }}',
     "{{ ('a' * 20000) | regex_replace('a.*b|a', 'x') }}",
-    "{{ ('a' * 1000000) | regex_findall('a') | length }}",
+    "{{ ('a' * 100000) | regex_findall('\\\\Q[\\\\Ea?.*b|a') | length }}",
+    "{{ ('a' * 100000) | regex_findall('(a)?[^b]*b|a') | length }}",
+    "{% for x in range(100000) %}{{ 'x' if needle in hay }}{% endfor %}",
+    '{{ ([hay, needle] * 1000) | sort | length }}',
+    "{{ ([hay, needle] * 1000) | unique | list | length }}{{ ([hay] * 1000) | select('eq', hay2) | list | length }}",
+    "{{ ([hay] * 1000) | map('trim', 'a') | list }}",
+    "{{ '%' ~ zeros | format }}{{ ([zeros] * 100) | map('format', 1) | list }}",
+    '{% for x in range(1000000) %}{% if big %}{% endif %}{% endfor %}',
     '{{ 1 | round(100) }}',
     "{{ '[' * 300 ~ ']' * 300 }}{{ ('[' * 300 ~ ']' * 300) | fromjson }}",
     "{{ 'x' | regex_replace('a' * 2000, '') }}",
@@ -165,8 +178,7 @@ describe('every evaluation is bounded', () => {
     "{{ 'x' | b64encode * 100000000 }}",
     "{{ rows | groupby('a') | map(attribute='list') | map('tojson') | join(long) }}",
   ])('%s ends with TEMPLATE_LIMIT', (template) => {
-    const rows = Array.from({ length: 1000 }, (_, a) => ({ a }));
-    expect(codeOf(template, { long, rows })).toMatch(/^TEMPLATE_(?:LIMIT|TYPE)$/);
+    expect(codeOf(template, scope)).toMatch(/^TEMPLATE_(?:LIMIT|TYPE)$/);
   });
 
   test('limits can be set per evaluation', () => {

@@ -46,14 +46,16 @@ export const TESTS: CallableTable<boolean> = {
   sequence: simple('A list, a text or a mapping.', isSequence),
   iterable: simple('Something that a `for` can visit.', (value) => value === undefined || isSequence(value)),
   list: simple('A list.', Array.isArray),
-  lower: simple(
-    'Text in lower case.',
-    (value) => typeof value === 'string' && value !== value.toUpperCase() && value === value.toLowerCase(),
-  ),
-  upper: simple(
-    'Text in upper case.',
-    (value) => typeof value === 'string' && value !== value.toLowerCase() && value === value.toUpperCase(),
-  ),
+  lower: {
+    params: [],
+    summary: 'Text in lower case.',
+    apply: (ev, value) => hasCase(ev, value, (text) => text.toLowerCase()),
+  },
+  upper: {
+    params: [],
+    summary: 'Text in upper case.',
+    apply: (ev, value) => hasCase(ev, value, (text) => text.toUpperCase()),
+  },
   odd: simple('An odd number.', (value) => Math.abs(remainderOf(value, 2)) === 1),
   even: simple('An even number.', (value) => remainderOf(value, 2) === 0),
   divisibleby: {
@@ -82,13 +84,13 @@ export const TESTS: CallableTable<boolean> = {
     params: ['prefix'],
     required: 1,
     summary: 'Text that starts with `prefix`.',
-    apply: (ev, value, [prefix]) => toText(ev, value).startsWith(toText(ev, prefix)),
+    apply: (ev, value, [prefix]) => toText(ev, value).startsWith(paidText(ev, prefix)),
   },
   endingwith: {
     params: ['suffix'],
     required: 1,
     summary: 'Text that ends with `suffix`.',
-    apply: (ev, value, [suffix]) => toText(ev, value).endsWith(toText(ev, suffix)),
+    apply: (ev, value, [suffix]) => toText(ev, value).endsWith(paidText(ev, suffix)),
   },
   match: {
     params: ['pattern', 'ignorecase', 'multiline'],
@@ -127,4 +129,17 @@ function remainderOf(value: unknown, divisor: number): number {
     throw typeError(`a number is needed here, not ${describe(value)}`);
   }
   return (Number(value) % divisor) + 0;
+}
+
+function paidText(ev: Evaluation, value: unknown): string {
+  const text = toText(ev, value);
+  ev.chargeText(text.length);
+  return text;
+}
+
+/** Whether a text has letters, and all of them are as `change` would make them. */
+function hasCase(ev: Evaluation, value: unknown, change: (text: string) => string): boolean {
+  if (typeof value !== 'string') return false;
+  ev.chargeText(value.length);
+  return value === change(value) && value.toLowerCase() !== value.toUpperCase();
 }

@@ -1,5 +1,6 @@
 import type { Evaluation } from './evaluation.ts';
 import { typeError } from './failure.ts';
+import { splitOn } from './text-search.ts';
 
 /** Python's string functions, shared by filters and methods. */
 
@@ -34,8 +35,8 @@ export function stripText(text: string, chars: string | undefined, side: 'left' 
 }
 
 export function replaceText(ev: Evaluation, text: string, old: string, fresh: string, count: number): string {
-  ev.chargeText(text.length);
-  const parts = old === '' ? ['', ...text, ''] : text.split(old);
+  ev.chargeText(text.length * 4);
+  const parts = old === '' ? ['', ...text, ''] : splitOn(text, old);
   const times = count < 0 ? parts.length - 1 : Math.min(count, parts.length - 1);
   ev.checkLength(text.length + times * (fresh.length - old.length));
   ev.charge(parts.length);
@@ -53,7 +54,7 @@ export function splitText(ev: Evaluation, text: string, separator: string | unde
     if (limit < 0) return ev.list(words.trimEnd().split(/\s+/));
     return ev.list(splitWords(words, limit));
   }
-  const parts = text.split(separator);
+  const parts = splitOn(text, separator);
   if (limit < 0 || parts.length <= limit + 1) return ev.list(parts);
   return ev.list([...parts.slice(0, limit), parts.slice(limit).join(separator)]);
 }

@@ -59,6 +59,8 @@ export function item(evaluation: Evaluation, object: unknown, key: unknown): unk
   if (Array.isArray(target)) return Number.isInteger(key) ? target[wrapIndex(key as number, target.length)] : undefined;
   if (typeof target === 'string') {
     if (!Number.isInteger(key)) return undefined;
+    evaluation.chargeText(target.length);
+    if (!SURROGATE.test(target)) return target[wrapIndex(key as number, target.length)];
     const all = characters(evaluation, target);
     return all[wrapIndex(key as number, all.length)];
   }
@@ -85,8 +87,7 @@ const SURROGATE = /[\ud800-\udfff]/;
 
 /** A string's characters as Python counts them: code points, so that no emoji is cut in two. */
 export function characters(evaluation: Evaluation, value: string): readonly string[] {
-  evaluation.chargeText(value.length * 4);
-  evaluation.checkItems(value.length);
+  evaluation.charge(1 + (value.length >> 2));
   return SURROGATE.test(value) ? Array.from(value) : value.split('');
 }
 
@@ -112,7 +113,7 @@ export function iterate(evaluation: Evaluation, value: unknown): readonly unknow
   if (pair !== undefined) return pair;
   if (isMapping(opened)) {
     const keys = sortedKeys(opened);
-    evaluation.charge(keys.length);
+    evaluation.charge(keys.length * 4);
     return keys;
   }
   throw typeError(`${describe(opened)} cannot be iterated; a list is needed`);

@@ -132,7 +132,7 @@ export const LIST_FILTERS: CallableTable = {
         const found = read(element);
         return found === undefined ? fallback : found;
       };
-      const keyOf = (element: unknown) => foldCase(ev.open(withDefault(element)), isCaseSensitive);
+      const keyOf = (element: unknown) => foldCase(ev, ev.open(withDefault(element)), isCaseSensitive);
       const out: { grouper: unknown; list: unknown[] }[] = [];
       let last: unknown;
       for (const element of sorted(ev, iterate(ev, value), keyOf, false)) {
@@ -173,7 +173,11 @@ function lengthOf(ev: Evaluation, value: unknown): number {
   }
   if (Array.isArray(value)) return value.length;
   if (value === undefined) return 0;
-  if (isMapping(value)) return Object.keys(value).length;
+  if (isMapping(value)) {
+    const { length } = Object.keys(value);
+    ev.charge(1 + length);
+    return length;
+  }
   throw typeError(`${describe(value)} has no length`);
 }
 
@@ -185,13 +189,15 @@ function filled(ev: Evaluation, part: unknown[], size: number, fill: unknown): u
   return ev.list(part);
 }
 
-function foldCase(value: unknown, isCaseSensitive: boolean): unknown {
-  return typeof value === 'string' && !isCaseSensitive ? value.toLowerCase() : value;
+function foldCase(ev: Evaluation, value: unknown, isCaseSensitive: boolean): unknown {
+  if (typeof value !== 'string') return value;
+  ev.chargeText(value.length);
+  return isCaseSensitive ? value : value.toLowerCase();
 }
 
 function singleKey(ev: Evaluation, attribute: unknown, isCaseSensitive: boolean): (value: unknown) => unknown {
   const read = attribute === undefined || attribute === null ? undefined : attributeReader(ev, attribute);
-  return (value) => foldCase(ev.open(read === undefined ? value : read(value)), isCaseSensitive);
+  return (value) => foldCase(ev, ev.open(read === undefined ? value : read(value)), isCaseSensitive);
 }
 
 function sortKey(ev: Evaluation, attribute: unknown, isCaseSensitive: boolean): (value: unknown) => unknown {
@@ -229,7 +235,10 @@ function extreme(ev: Evaluation, value: unknown, caseSensitive: unknown, attribu
 /** Equal values have the same identity, whatever their type: `1` and `true` are one, as in Python. */
 function identity(ev: Evaluation, value: unknown): string {
   ev.charge(1);
-  if (typeof value === 'string') return `s${value}`;
+  if (typeof value === 'string') {
+    ev.chargeText(value.length);
+    return `s${value}`;
+  }
   if (typeof value === 'number' || typeof value === 'boolean') return `n${Number(value)}`;
   return value === undefined ? 'u' : `j${toJson(ev, value)}`;
 }

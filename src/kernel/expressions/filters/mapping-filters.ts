@@ -86,7 +86,9 @@ export const MAPPING_FILTERS: CallableTable = {
       const sign = booleanArgument(ev, reverse, false) ? -1 : 1;
       const keyOf = (pair: unknown) => {
         const key: unknown = (pair as readonly unknown[])[side === 'key' ? 0 : 1];
-        return typeof key === 'string' && !isCaseSensitive ? key.toLowerCase() : key;
+        if (typeof key !== 'string' || isCaseSensitive) return key;
+        ev.chargeText(key.length);
+        return key.toLowerCase();
       };
       const pairs = itemsOf(ev, value, 'dictsort');
       ev.charge(pairs.length * 20);

@@ -1,62 +1,63 @@
 import { booleanArgument, type CallableTable, integerArgument, textArgument } from '../callable.ts';
+import type { Evaluation } from '../evaluation.ts';
 import { typeError } from '../failure.ts';
 import { printf } from '../format-text.ts';
 import { toText } from '../render-text.ts';
 import { capitalizeText, indentText, replaceText, splitText, stripText, titleWords } from '../text-functions.ts';
-import { lengthOfText } from '../values.ts';
+import { characters, lengthOfText } from '../values.ts';
 
 export const TEXT_FILTERS: CallableTable = {
   string: { params: [], summary: 'The value as text.', apply: (ev, value) => toText(ev, value) },
   lower: {
     params: [],
     summary: 'Text in lower case.',
-    apply: (ev, value) => ev.text(toText(ev, value).toLowerCase()),
+    apply: (ev, value) => ev.text(input(ev, value).toLowerCase()),
   },
   upper: {
     params: [],
     summary: 'Text in upper case.',
-    apply: (ev, value) => ev.text(toText(ev, value).toUpperCase()),
+    apply: (ev, value) => ev.text(input(ev, value).toUpperCase()),
   },
   title: {
     params: [],
     summary: 'Each word with a capital.',
-    apply: (ev, value) => ev.text(titleWords(toText(ev, value))),
+    apply: (ev, value) => ev.text(titleWords(input(ev, value))),
   },
   capitalize: {
     params: [],
     summary: 'The first letter as a capital, the rest in lower case.',
-    apply: (ev, value) => ev.text(capitalizeText(toText(ev, value))),
+    apply: (ev, value) => ev.text(capitalizeText(input(ev, value))),
   },
   trim: {
     params: ['chars'],
     summary: 'Text without white space (or `chars`) at both ends.',
-    apply: (ev, value, [chars]) => ev.text(stripText(toText(ev, value), charsArgument(chars), 'both')),
+    apply: (ev, value, [chars]) => ev.text(stripText(input(ev, value), charsArgument(chars), 'both')),
   },
   replace: {
     params: ['old', 'new', 'count'],
     required: 2,
     summary: 'Text with `old` replaced by `new`, at most `count` times.',
     apply: (ev, value, [old, fresh, count]) =>
-      replaceText(ev, toText(ev, value), toText(ev, old), toText(ev, fresh), integerArgument(ev, count, 'count', -1)),
+      replaceText(ev, input(ev, value), toText(ev, old), toText(ev, fresh), integerArgument(ev, count, 'count', -1)),
   },
   split: {
     params: ['sep', 'maxsplit'],
     summary: 'List of the parts between `sep`, or between white space.',
     apply: (ev, value, [sep, maxsplit]) =>
-      splitText(ev, toText(ev, value), charsArgument(sep), integerArgument(ev, maxsplit, 'maxsplit', -1)),
+      splitText(ev, input(ev, value), charsArgument(sep), integerArgument(ev, maxsplit, 'maxsplit', -1)),
   },
   format: {
     params: [],
     variadic: true,
     summary: "`'%s of %d' | format(a, b)`: the values in printf style.",
     apply: (ev, value, args, keywords) =>
-      printf(ev, toText(ev, value), Object.keys(keywords).length > 0 ? [keywords] : args.map((arg) => ev.open(arg))),
+      printf(ev, input(ev, value), Object.keys(keywords).length > 0 ? [keywords] : args.map((arg) => ev.open(arg))),
   },
   center: {
     params: ['width'],
     summary: 'Text centred in `width` (80) characters.',
     apply: (ev, value, [width]) => {
-      const text = toText(ev, value);
+      const text = input(ev, value);
       const missing = integerArgument(ev, width, 'width', 80) - lengthOfText(text);
       if (missing <= 0) return text;
       ev.checkLength(text.length + missing);
@@ -74,21 +75,20 @@ export const TEXT_FILTERS: CallableTable = {
       ev.checkLength(spaces);
       const prefix = typeof unit === 'string' ? unit : ' '.repeat(Math.max(0, spaces));
       const options = { first: booleanArgument(ev, first, false), blank: booleanArgument(ev, blank, false) };
-      return indentText(ev, toText(ev, value), prefix, options);
+      return indentText(ev, input(ev, value), prefix, options);
     },
   },
   truncate: {
     params: ['length', 'killwords', 'end', 'leeway'],
     summary: 'Text cut to `length` (255) characters at a word, ending in `end` (...).',
     apply: (ev, value, [lengthArg, killwords, endArg, leewayArg]) => {
-      const characters = Array.from(toText(ev, value));
-      ev.chargeText(characters.length);
+      const text = characters(ev, toText(ev, value));
       const length = integerArgument(ev, lengthArg, 'length', 255);
       const end = textArgument(ev, endArg, '...');
       const leeway = integerArgument(ev, leewayArg, 'leeway', 5);
       if (length < end.length || leeway < 0) throw typeError('truncate: `length` is shorter than `end`');
-      if (characters.length <= length + leeway) return characters.join('');
-      const head = characters.slice(0, length - end.length).join('');
+      if (text.length <= length + leeway) return text.join('');
+      const head = text.slice(0, length - end.length).join('');
       if (booleanArgument(ev, killwords, false)) return head + end;
       const lastSpace = head.lastIndexOf(' ');
       return (lastSpace === -1 ? head : head.slice(0, lastSpace)) + end;
@@ -98,7 +98,7 @@ export const TEXT_FILTERS: CallableTable = {
     params: [],
     summary: 'The number of words.',
     apply: (ev, value) => {
-      const text = toText(ev, value);
+      const text = input(ev, value);
       ev.chargeText(text.length);
       return text.match(/[\p{L}\p{N}_]+/gu)?.length ?? 0;
     },
@@ -114,8 +114,8 @@ export const TEXT_FILTERS: CallableTable = {
 
 const HTML: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&#34;', "'": '&#39;' };
 
-function escapeHtml(ev: Parameters<typeof toText>[0], value: unknown): string {
-  const text = toText(ev, value);
+function escapeHtml(ev: Evaluation, value: unknown): string {
+  const text = input(ev, value);
   ev.checkLength(text.length);
   return ev.text(text.replace(/[&<>"']/g, (char) => HTML[char]!));
 }
@@ -124,4 +124,11 @@ function charsArgument(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw typeError('the characters are given as text');
   return value;
+}
+
+/** The text that a filter works on, paid for whatever becomes of it. */
+function input(ev: Evaluation, value: unknown): string {
+  const text = toText(ev, value);
+  ev.chargeText(text.length);
+  return text;
 }
