@@ -53,7 +53,7 @@ export interface BinaryExpression {
 }
 
 /** `a if b` without `else`; in a `for` statement the condition that an item must meet. */
-export interface SelectExpression {
+interface SelectExpression {
   readonly type: 'SelectExpression';
   readonly lhs: Expression;
   readonly test: Expression;
@@ -66,7 +66,7 @@ export interface SliceExpression {
   readonly step: Expression | undefined;
 }
 
-export interface KeywordArgument {
+interface KeywordArgument {
   readonly type: 'KeywordArgumentExpression';
   readonly key: Identifier;
   readonly value: Expression;

@@ -4,7 +4,7 @@ import { type EvalOptions, NeedValues, type Scope } from './evaluation.ts';
 import { isMapping, MAX_VALUE_DEPTH, ownValue, setOwn } from './values.ts';
 
 /** Where in a value: keys and indexes from the top. */
-export type ValuePath = readonly (string | number)[];
+type ValuePath = readonly (string | number)[];
 
 /** A JSON value whose texts are templates. Keys are never templates. */
 export interface CompiledValue {

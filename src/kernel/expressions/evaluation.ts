@@ -14,7 +14,7 @@ export interface Limits {
   readonly maxDepth: number;
 }
 
-export const DEFAULT_LIMITS: Limits = { maxSteps: 5_000_000, maxLength: 4_194_304, maxItems: 1_000_000, maxDepth: 50 };
+const DEFAULT_LIMITS: Limits = { maxSteps: 5_000_000, maxLength: 4_194_304, maxItems: 1_000_000, maxDepth: 50 };
 
 /**
  * Where root names are found: a function pair (a `Map` is one), or the own properties of an object. Values are JSON,
@@ -22,7 +22,7 @@ export const DEFAULT_LIMITS: Limits = { maxSteps: 5_000_000, maxLength: 4_194_30
  */
 export type Scope = ScopeLookup | Readonly<Record<string, unknown>>;
 
-export interface ScopeLookup {
+interface ScopeLookup {
   has(name: string): boolean;
   get(name: string): unknown;
 }

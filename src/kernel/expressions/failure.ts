@@ -3,13 +3,13 @@ import { AppError, type ErrorCode } from '../../contracts/errors.ts';
 export type TemplateCode = Extract<ErrorCode, `TEMPLATE_${string}`>;
 
 /** A place in a template's text. `line` and `column` start at 1. */
-export interface Place {
+interface Place {
   readonly offset: number;
   readonly line: number;
   readonly column: number;
 }
 
-export function placeAt(source: string, offset: number): Place {
+function placeAt(source: string, offset: number): Place {
   const at = Math.max(0, Math.min(offset, source.length));
   let line = 1;
   let lineStart = 0;

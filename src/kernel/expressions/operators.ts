@@ -89,7 +89,7 @@ export function multiply(ev: Evaluation, leftValue: unknown, rightValue: unknown
   throw mismatch('*', left, right);
 }
 
-export function repeat(ev: Evaluation, value: string | readonly unknown[], times: number): unknown {
+function repeat(ev: Evaluation, value: string | readonly unknown[], times: number): unknown {
   if (!Number.isInteger(times)) throw typeError('`*` repeats a text or a list by whole numbers only');
   const count = Math.max(0, times);
   if (typeof value === 'string') {

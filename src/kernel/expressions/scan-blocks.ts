@@ -1,7 +1,7 @@
 import { forbidden, limitError, syntaxError } from './failure.ts';
 
 /** Text between blocks, already trimmed as `{{-` and `-}}` demand. */
-export interface TextPart {
+interface TextPart {
   readonly kind: 'text';
   readonly text: string;
 }

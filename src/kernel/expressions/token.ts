@@ -1,5 +1,5 @@
 /** The library's names of tokens. */
-export type TokenType =
+type TokenType =
   | 'Text'
   | 'NumericLiteral'
   | 'StringLiteral'

@@ -53,7 +53,7 @@ function numberInput(value: unknown, filter: string): number {
   throw typeError(`the filter '${filter}' needs a number, not ${describe(value)}; convert it with int or float`);
 }
 
-export function toNumber(value: unknown): number | undefined {
+function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   if (typeof value === 'boolean') return Number(value);
   if (typeof value !== 'string') return undefined;
