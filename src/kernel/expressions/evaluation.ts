@@ -22,7 +22,7 @@ const DEFAULT_LIMITS: Limits = { maxSteps: 5_000_000, maxLength: 4_194_304, maxI
  */
 export type Scope = ScopeLookup | Readonly<Record<string, unknown>>;
 
-interface ScopeLookup {
+export interface ScopeLookup {
   has(name: string): boolean;
   get(name: string): unknown;
 }
