@@ -18,6 +18,7 @@ test('a delay that the author fixed is kept to the letter; growing ones double o
   expect(backoffMillis({ backoff: 'none', delay: 9 }, 3, 0.1)).toBe(0);
   expect(backoffMillis({ backoff: 'fixed', delay: 2 }, 7, 0.1)).toBe(2000);
   expect(backoffMillis({ delay: 2 }, 7, 0.9)).toBe(2000);
+  expect(backoffMillis({ backoff: 'fixed', delay: 7200 }, 1, 0.1)).toBe(7_200_000);
   expect([1, 2, 3].map((n) => backoffMillis({ backoff: 'linear', delay: 2 }, n, 0.5))).toEqual([2000, 4000, 6000]);
   expect([1, 2, 3].map((n) => backoffMillis({ backoff: 'exponential', delay: 2 }, n, 0.5))).toEqual([2000, 4000, 8000]);
   expect(backoffMillis({ backoff: 'exponential', delay: 2 }, 1000, 0.5)).toBe(600_000);

@@ -8,6 +8,8 @@ export interface BackoffPolicy {
 /** Where nothing else is said: about 5 s, 30 s, 2 min, 10 min, and 10 min from then on. */
 const LADDER = [5, 30, 120, 600] as const;
 const MAX_DELAY = 600;
+/** A year: dates further off are a mistake, and would not fit into a time. */
+const LONGEST = 31_536_000;
 
 /**
  * Milliseconds until the try after `failed` failed ones. `random` in [0, 1) comes from the caller, so that the answer
@@ -15,20 +17,21 @@ const MAX_DELAY = 600;
  * together do not come back together; a delay that the author fixed is kept to the letter.
  */
 export function backoffMillis(policy: BackoffPolicy, failed: number, random: number): number {
-  const cap = positive(policy.maxDelay) ?? MAX_DELAY;
+  const own = positive(policy.maxDelay);
+  const cap = own ?? MAX_DELAY;
   const base = positive(policy.delay);
   const tries = Math.max(1, failed);
   switch (policy.backoff) {
     case 'none':
       return 0;
     case 'fixed':
-      return millis(Math.min(base ?? LADDER[0], cap));
+      return millis(Math.min(base ?? LADDER[0], own ?? LONGEST));
     case 'linear':
       return millis(spread(Math.min((base ?? LADDER[0]) * tries, cap), random));
     case 'exponential':
       return millis(spread(Math.min((base ?? LADDER[0]) * 2 ** Math.min(tries - 1, 40), cap), random));
     case undefined:
-      if (policy.delay !== undefined) return millis(Math.min(base ?? 0, cap));
+      if (policy.delay !== undefined) return millis(Math.min(base ?? 0, own ?? LONGEST));
       return millis(spread(Math.min(LADDER[Math.min(tries, LADDER.length) - 1] as number, cap), random));
   }
 }
@@ -42,5 +45,5 @@ function spread(seconds: number, random: number): number {
 }
 
 function millis(seconds: number): number {
-  return Math.round(seconds * 1000);
+  return Math.round(Math.min(seconds, LONGEST) * 1000);
 }

@@ -1,0 +1,27 @@
+import type { ErrorInfo } from '../contracts/values.ts';
+
+/** Nothing in a playbook catches these: no arc, no rule, no best_effort. Only a person or a policy can change them. */
+const UNCATCHABLE: ReadonlySet<string> = new Set(['POLICY_DENIED', 'APPROVAL_REJECTED', 'APPROVAL_EXPIRED']);
+
+/** Running the step again cannot help, or was not wanted. */
+const NEVER_RETRIED: ReadonlySet<string> = new Set([...UNCATCHABLE, 'CANCELLED', 'CTX_CONFLICT', 'LOOP_NOT_A_LIST']);
+
+export const isUncatchable = (error: ErrorInfo | undefined): boolean =>
+  error !== undefined && UNCATCHABLE.has(error.code);
+
+export const mayRetryStep = (error: ErrorInfo | undefined): boolean =>
+  error === undefined || !(NEVER_RETRIED.has(error.code) || error.code.startsWith('TEMPLATE_'));
+
+export const CANCELLED: ErrorInfo = Object.freeze({
+  category: 'cancelled',
+  code: 'CANCELLED',
+  message: 'The run was cancelled.',
+  retryable: false,
+});
+
+export const ABORTED: ErrorInfo = Object.freeze({
+  category: 'cancelled',
+  code: 'CANCELLED',
+  message: 'Another step failed the run.',
+  retryable: false,
+});

@@ -1,0 +1,181 @@
+import type { ErrorInfo } from '../contracts/values.ts';
+import { backoffMillis } from '../lib/backoff.ts';
+import type { CompiledArc, CompiledStep } from './compile-plan.ts';
+import { type Deciding, errorInfo, failureMode } from './deciding.ts';
+import { occurrenceEntity } from './entity-path.ts';
+import { NeedValues } from './expressions/evaluation.ts';
+import { isUncatchable, mayRetryStep } from './failures.ts';
+import { isObject, type JsonObject } from './payload-reader.ts';
+import type { StepState } from './state.ts';
+import { finishedOf } from './step-state.ts';
+import { finishedValue } from './step-values.ts';
+
+/** The name of the boundary at which arcs are evaluated. */
+export function boundaryOf(step: StepState): string {
+  if (step.status === 'SKIPPED') return 'step.skipped';
+  if (step.status === 'FAILED') return 'step.failed';
+  return step.loopEnd ? 'loop.done' : 'step.done';
+}
+
+/** An instance ended: it runs again if its policy says so, else its arcs are evaluated. */
+export function routeStep(d: Deciding, step: StepState): void {
+  if (retryByPolicy(d, step)) return;
+  evaluateArcs(d, step);
+}
+
+function retryByPolicy(d: Deciding, step: StepState): boolean {
+  if (step.status !== 'FAILED' || !mayRetryStep(step.error)) return false;
+  const { retry } = d.stepOf(step.name);
+  if (!retry) return false;
+  const scope = d.scope(d.selfView(step));
+  try {
+    const attempts = d.number(retry.attempts, scope, 'failure.retry.attempts') ?? 1;
+    if (step.attempt >= attempts) return false;
+    const delay = d.number(retry.delay, scope, 'failure.retry.delay');
+    const maxDelay = d.number(retry.maxDelay, scope, 'failure.retry.max_delay');
+    const millis = backoffMillis({ backoff: retry.backoff, delay, maxDelay }, step.attempt, d.random);
+    scheduleAgain(d, step, 'retry', millis);
+    return true;
+  } catch (thrown) {
+    if (thrown instanceof NeedValues) throw thrown;
+    failRouting(d, step, errorInfo(thrown, 'template'));
+    return true;
+  }
+}
+
+/** The next attempt of an instance, at once or after a delay. */
+export function scheduleAgain(d: Deciding, step: StepState, kind: 'retry' | 'signal', millis: number): void {
+  const attempt = step.attempt + 1;
+  const until = millis > 0 ? new Date(Date.parse(d.now) + millis).toISOString() : undefined;
+  d.emit('StepScheduled', {
+    stepId: step.stepId,
+    attempt,
+    payload: {
+      step: step.name,
+      ...(step.stepIndex === undefined ? {} : { stepIndex: step.stepIndex }),
+      ...(step.tool === undefined ? {} : { tool: step.tool }),
+      cause: { kind },
+      ...(step.args === undefined ? {} : { args: step.args }),
+      ...(until === undefined ? {} : { dueAt: until }),
+      ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
+    },
+  });
+  if (until === undefined) return;
+  const waits = (d.draft.open.get(step.stepId)?.waits ?? 0) + 1;
+  d.emit('StepDelayed', {
+    stepId: step.stepId,
+    entity: occurrenceEntity(step.stepId, 'wait', waits),
+    attempt,
+    payload: { until, reason: 'RETRY', ...(step.error === undefined ? {} : { error: step.error }) },
+  });
+}
+
+interface Evaluated {
+  readonly matched: { step: string; arc: number; when?: string }[];
+  readonly selected: { step: string; arc: number; args?: Record<string, unknown> }[];
+  readonly set: JsonObject;
+}
+
+function evaluateArcs(d: Deciding, step: StepState): void {
+  const compiled = d.stepOf(step.name);
+  const isFinal = step.name === d.plan.plan.finalStep;
+  if (isUncatchable(step.error)) {
+    failRouting(d, step, step.error as ErrorInfo);
+    return;
+  }
+  let evaluated: Evaluated;
+  try {
+    evaluated = isFinal ? NOTHING : matchArcs(d, step, compiled);
+  } catch (thrown) {
+    if (thrown instanceof NeedValues) throw thrown;
+    failRouting(d, step, errorInfo(thrown, 'template'));
+    return;
+  }
+  const { matched, selected, set } = evaluated;
+  if (selected.length === 0) {
+    const problem = deadEnd(d, step, compiled, isFinal);
+    if (problem) {
+      failRouting(d, step, problem);
+      return;
+    }
+  }
+  d.patch(step.stepId, 'arc', set);
+  emitNext(d, step, { matched, selected });
+}
+
+const NOTHING: Evaluated = { matched: [], selected: [], set: {} };
+
+/** No arc took the token. A failure that nothing handles fails the run; a dead end does if the plan says so. */
+function deadEnd(d: Deciding, step: StepState, compiled: CompiledStep, isFinal: boolean): ErrorInfo | undefined {
+  if (step.status === 'FAILED') return failureMode(compiled.step) === 'best_effort' ? undefined : step.error;
+  const { next } = compiled.step;
+  if (isFinal || !d.plan.plan.noNextIsError || next === undefined || next.onNoMatch !== undefined) return undefined;
+  const message = `No arc of step '${step.name}' matches ${boundaryOf(step)}.`;
+  return { category: 'routing', code: 'NO_NEXT', message, retryable: false };
+}
+
+function failRouting(d: Deciding, step: StepState, error: ErrorInfo): void {
+  const mode = failureMode(d.plan.steps.get(step.name)?.step);
+  emitNext(d, step, { matched: [], selected: [], failure: { error, mode } });
+}
+
+function emitNext(d: Deciding, step: StepState, payload: Record<string, unknown>): void {
+  const mode = d.plan.steps.get(step.name)?.step.next?.mode ?? 'exclusive';
+  d.emit('NextEvaluated', {
+    stepId: step.stepId,
+    attempt: step.attempt,
+    payload: { boundary: boundaryOf(step), mode, ...payload },
+  });
+}
+
+function matchArcs(d: Deciding, step: StepState, { step: planned, arcs }: CompiledStep): Evaluated {
+  if (arcs.length === 0) return NOTHING;
+  const boundary = boundaryOf(step);
+  const own = boundaryNames(step, boundary);
+  const scope = d.scope(d.selfView(step, own));
+  const matched: Evaluated['matched'] = [];
+  const chosen: CompiledArc[] = [];
+  for (const arc of arcs) {
+    const at = arc.spelling !== undefined && boundary.endsWith('.done') ? renamed(d, step, own, arc.spelling) : scope;
+    if (!d.holds(arc.when, at)) continue;
+    const when = typeof arc.arc.when === 'string' ? { when: arc.arc.when } : {};
+    matched.push({ step: arc.arc.step, arc: arc.index, ...when });
+    chosen.push(arc);
+    if (planned.next?.mode !== 'inclusive') break;
+  }
+  const set: Record<string, unknown> = {};
+  const selected = chosen.map((arc) => {
+    Object.assign(set, d.assign(arc.set, scope));
+    const args = arc.args?.evaluate(scope, d.options);
+    return { step: arc.arc.step, arc: arc.index, ...(isObject(args) ? { args: { ...args } } : {}) };
+  });
+  return { matched, selected, set };
+}
+
+function renamed(d: Deciding, step: StepState, own: Record<string, unknown>, name: string) {
+  return d.scope(d.selfView(step, { ...own, event: { ...(own['event'] as object), name } }));
+}
+
+/** `event`, `outcome` and `output` as arcs and assignments of an ended step see them. */
+export function boundaryNames(step: StepState, name: string): Record<string, unknown> {
+  const result = finishedValue(finishedOf(step, 1));
+  const error = step.error && { ...step.error, kind: step.error.category };
+  const outcome = {
+    status: step.status === 'FAILED' ? 'error' : 'ok',
+    result,
+    data: result,
+    ...(error ? { error } : {}),
+  };
+  const event = {
+    name,
+    step: step.name,
+    step_id: step.stepId,
+    attempt: step.attempt,
+    status: step.status === 'FAILED' ? 'error' : step.status === 'SKIPPED' ? 'skipped' : 'success',
+    result,
+    ...(error ? { error } : {}),
+    ...(step.skipReason === undefined ? {} : { reason: step.skipReason }),
+    ...(step.loopEnd ?? {}),
+  };
+  return { event, outcome, output: outcome };
+}
