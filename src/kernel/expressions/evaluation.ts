@@ -18,7 +18,8 @@ const DEFAULT_LIMITS: Limits = { maxSteps: 5_000_000, maxLength: 4_194_304, maxI
 
 /**
  * Where root names are found: a function pair (a `Map` is one), or the own properties of an object. Values are JSON,
- * `undefined`, `ExternalValue` or `ResultValue`; results may share structure with them, so neither may be changed.
+ * `undefined`, `ExternalValue` or `ResultValue` (the latter two as roots, or in mappings at most two levels below one);
+ * results may share structure with them, so neither may be changed.
  */
 export type Scope = ScopeLookup | Readonly<Record<string, unknown>>;
 

@@ -80,6 +80,17 @@ describe('a value that is stored outside the log', () => {
     expect(evaluate("{{ step.rows | map(attribute='id') | sum }}", true)).toBe(3);
   });
 
+  test('a mapping of the host that holds one does not leave with it', () => {
+    const outcome = { status: 'ok', result: stored, meta: { inner: new ResultValue(5) } };
+    const template = compileTemplate('{{ outcome }}');
+    expect(() => template.evaluate({ outcome })).toThrow(NeedValues);
+    expect(template.evaluate({ outcome }, { resolve: () => whole })).toEqual({
+      status: 'ok',
+      result: whole,
+      meta: { inner: 5 },
+    });
+  });
+
   test('a resolver that knows the value as null counts as having it', () => {
     expect(compileTemplate('{{ step }}').evaluate({ step: stored }, { resolve: () => null })).toBeNull();
   });

@@ -12,11 +12,22 @@ import { describe, guardDepth, isMapping, type Mapping, ownValue, setOwn } from 
 export function finishResult(ev: Evaluation, value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return finishScalar(value);
   if (ev.spent === 0 && !(value instanceof Special)) {
-    if (Array.isArray(value) || isMapping(value)) return value;
-    throw refusal(value);
+    if (Array.isArray(value)) return value;
+    if (!isMapping(value)) throw refusal(value);
+    return holdsSpecial(value, 2) ? walk(ev, value, 0) : value;
   }
   if (value instanceof Special && ev.spent === 0) return finishResult(ev, openFully(ev, value));
   return walk(ev, value, 0);
+}
+
+/** The host's own mappings, such as an outcome with its result, hold stored values near the top or not at all. */
+function holdsSpecial(mapping: Mapping, levels: number): boolean {
+  const keys = Object.keys(mapping);
+  if (keys.length > 64) return false;
+  return keys.some((key) => {
+    const value = ownValue(mapping, key);
+    return value instanceof Special || (levels > 1 && isMapping(value) && holdsSpecial(value, levels - 1));
+  });
 }
 
 function finishScalar(value: unknown): unknown {
