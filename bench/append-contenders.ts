@@ -139,7 +139,7 @@ export async function floor(target: Target): Promise<Contender> {
   const filler = randomBytes(96 * 256);
   const flush = (): void => {
     scheduled = false;
-    while (queue.length > 0 && inFlight < 3) {
+    while (queue.length > 0 && inFlight < 2) {
       const rows = queue.splice(0, 256);
       inFlight += 1;
       const bytes = Buffer.from(filler.subarray(0, rows.length * 96));
@@ -174,7 +174,7 @@ export async function floor(target: Target): Promise<Contender> {
     }
   };
   const schedule = (): void => {
-    if (scheduled || queue.length === 0 || inFlight >= 3) return;
+    if (scheduled || queue.length === 0 || inFlight >= 2) return;
     scheduled = true;
     setImmediate(flush);
   };
@@ -186,7 +186,11 @@ export async function floor(target: Target): Promise<Contender> {
       let seq = 0;
       const one = (): Promise<void> =>
         new Promise((done, fail) => {
-          const row = { id: randomUUID(), emitted: new Date().toISOString(), payload: JSON.stringify({ ...payload, n: ++seq }) };
+          const row = {
+            id: randomUUID(),
+            emitted: new Date().toISOString(),
+            payload: JSON.stringify({ ...payload, n: ++seq }),
+          };
           queue.push({ ...row, run, seq, done, fail });
           schedule();
         });

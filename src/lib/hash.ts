@@ -11,16 +11,16 @@ export function sha256(data: string | Uint8Array): Buffer {
 
 /**
  * HMAC-SHA-256 as lowercase hex, by two one-shot hashes (RFC 2104): creating an Hmac object costs more than the hashing.
- * The key must not be longer than a block of 64 bytes.
+ * The key has one byte per character and at most the 64 of a block.
  */
-export function hmacSha256Hex(key: Uint8Array, data: string): string {
+export function hmacSha256Hex(key: string, data: string): string {
   const length = 64 + Buffer.byteLength(data);
   const inner = length <= scratch.length ? scratch.subarray(0, length) : Buffer.allocUnsafe(length);
   inner.fill(0x36, 0, 64);
   outer.fill(0x5c, 0, 64);
   for (let i = 0; i < key.length; i++) {
-    inner[i] = (key[i] as number) ^ 0x36;
-    outer[i] = (key[i] as number) ^ 0x5c;
+    inner[i] = key.charCodeAt(i) ^ 0x36;
+    outer[i] = key.charCodeAt(i) ^ 0x5c;
   }
   inner.write(data, 64);
   outer.write(sha256Hex(inner), 64, 'hex');

@@ -30,17 +30,25 @@ export async function erase(
   for (let attempt = 1; ; attempt++) {
     const occurrence = await nextOccurrence(postgres, run);
     const prepared = prepare(erasureEvent(run, request, digests, occurrence));
-    const answer = await erasePayloads(postgres, run.runKey, runSeqs, prepared);
+    const answer = await erasePayloads(postgres, run.runKey, runSeqs, prepared).catch(refuseErased);
     if (!answer.ok) throw answer.error;
-    // Somebody else erased at the same time and took this number.
-    if (!answer.fresh[0] && attempt < MAX_TRIES) continue;
-    return {
-      eventId: prepared.event.eventId,
-      runSeq: answer.seqs[0] as number,
-      persistedAt: microsToText(answer.micros[0] as number),
-      duplicate: false,
-    };
+    const runSeq = answer.seqs[0] as number;
+    // Not fresh: somebody else erased at the same time and took this number, or it is our own and the answer was lost.
+    const [stored] = answer.fresh[0] ? [prepared.event] : await readRunEventsBySeq(postgres, run, [runSeq]);
+    if (stored?.eventId === prepared.event.eventId) {
+      const persistedAt = microsToText(answer.micros[0] as number);
+      return { eventId: stored.eventId, runSeq, persistedAt, duplicate: false };
+    }
+    if (attempt >= MAX_TRIES) {
+      throw new AppError('HEAD_MOVED', `Others erase in run ${run.runId} all the time`, { runId: run.runId });
+    }
   }
+}
+
+/** Somebody else erased one of the records after they were read. */
+function refuseErased(error: unknown): never {
+  if ((error as { code?: string }).code !== 'RL002') throw error;
+  throw new AppError('PAYLOAD_ERASED', 'One of these events was erased before', {}, { cause: error });
 }
 
 function checkErasable(run: RunIdentity, runSeqs: readonly number[], records: readonly LedgerRecord[]): void {
@@ -59,7 +67,7 @@ function checkErasable(run: RunIdentity, runSeqs: readonly number[], records: re
 
 function digestOf(record: LedgerRecord): string {
   const payload = record.payload === undefined ? '' : canonicalJson(record.payload);
-  return payloadDigest(Buffer.from(record.proof.salt ?? '', 'hex'), payload);
+  return payloadDigest(Buffer.from(record.proof.salt ?? '', 'hex').toString('latin1'), payload);
 }
 
 async function nextOccurrence(postgres: Postgres, run: RunIdentity): Promise<number> {

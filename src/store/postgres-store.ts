@@ -72,7 +72,7 @@ export class PostgresStore implements Store {
     this.#maxEventBytes = options.maxEventBytes ?? 256 * 1024;
     this.#wakeUp = new WakeUp(postgres);
     this.#commits = new GroupCommit({
-      maxInFlight: options.appendConnections ?? 3,
+      maxInFlight: options.appendConnections ?? 2,
       maxEvents: MAX_BATCH_EVENTS,
       write: (calls) => appendEvents(postgres, calls),
     });
@@ -154,14 +154,12 @@ export class PostgresStore implements Store {
       if (error instanceof AppError && error.code !== 'STORE_UNAVAILABLE') return { ok: false, error };
       throw error;
     }
-    const answer = await this.#commits.append({
-      runKey: run.runKey,
-      events: prepared,
-      expectedHead: options.expectedHead,
-    });
+    const call = { runKey: run.runKey, events: prepared, expectedHead: options.expectedHead };
+    const answer = await this.#commits.append(call);
     if (!answer.ok) return answer;
-    if (answer.fresh.includes(true)) this.#wakeUp.changed(run.runKey);
-    return this.#result(run, prepared, answer);
+    if (answer.fresh.includes(false)) return this.#withStored(run, prepared, answer);
+    this.#wakeUp.changed(run.runKey);
+    return { ok: true, receipts: receiptsOf(prepared, answer), stored: [] };
   }
 
   async appendMany(
@@ -170,21 +168,13 @@ export class PostgresStore implements Store {
     return Promise.all(calls.map((call) => this.append(call.events, call.options)));
   }
 
-  async #result(
-    run: RunIdentity,
-    prepared: readonly PreparedEvent[],
-    answer: CallAnswer & { ok: true },
-  ): Promise<AppendResult> {
-    const old = answer.seqs.filter((_, i) => !answer.fresh[i]);
-    const stored = old.length > 0 ? await readRunEventsBySeq(this.postgres, run, [...new Set(old)]) : [];
+  /** Some events were there before: their stored records are read, since the producer must go on with those. */
+  async #withStored(run: RunIdentity, prepared: readonly PreparedEvent[], answer: Accepted): Promise<AppendResult> {
+    if (answer.fresh.includes(true)) this.#wakeUp.changed(run.runKey);
+    const old = new Set(answer.seqs.filter((_, i) => !answer.fresh[i]));
+    const stored = await readRunEventsBySeq(this.postgres, run, [...old]);
     const idOf = new Map(stored.map((record) => [record.runSeq, record.eventId]));
-    const receipts = prepared.map(({ event }, i): AppendReceipt => {
-      const runSeq = answer.seqs[i] as number;
-      const duplicate = !answer.fresh[i];
-      const eventId = duplicate ? (idOf.get(runSeq) ?? event.eventId) : event.eventId;
-      return { eventId, runSeq, persistedAt: microsToText(answer.micros[i] as number), duplicate };
-    });
-    return { ok: true, receipts, stored };
+    return { ok: true, receipts: receiptsOf(prepared, answer, idOf), stored };
   }
 
   async findRun(runId: string): Promise<RunRow | undefined> {
@@ -303,6 +293,24 @@ function checkCallSize(events: readonly PreparedEvent[]): void {
   throw new AppError('EVENT_TOO_LARGE', `The events of one call have ${bytes} bytes; ${MAX_CALL_BYTES} are allowed`, {
     bytes,
     limit: MAX_CALL_BYTES,
+  });
+}
+
+type Accepted = Extract<CallAnswer, { ok: true }>;
+
+function receiptsOf(
+  prepared: readonly PreparedEvent[],
+  answer: Accepted,
+  storedIds?: ReadonlyMap<number, string>,
+): AppendReceipt[] {
+  return prepared.map(({ event }, i) => {
+    const runSeq = answer.seqs[i] as number;
+    return {
+      eventId: storedIds?.get(runSeq) ?? event.eventId,
+      runSeq,
+      persistedAt: microsToText(answer.micros[i] as number),
+      duplicate: !answer.fresh[i],
+    };
   });
 }
 

@@ -22,7 +22,8 @@ export interface PreparedEvent {
   readonly code: number;
   readonly path: string;
   readonly payload: string | null;
-  readonly salt: Buffer;
+  /** Sixteen bytes, one per character. */
+  readonly salt: string;
   readonly recordHash: string;
   readonly rule: number;
   readonly isStepFact: boolean;
@@ -102,14 +103,13 @@ const saltPool = Buffer.alloc(16 * 1024);
 let saltUsed = saltPool.length;
 
 /** Sixteen random bytes at a time from the system cost more than the rest of the hashing. */
-function newSalt(): Buffer {
+function newSalt(): string {
   if (saltUsed >= saltPool.length) {
     randomFillSync(saltPool);
     saltUsed = 0;
   }
-  const salt = Buffer.from(saltPool.subarray(saltUsed, saltUsed + 16));
   saltUsed += 16;
-  return salt;
+  return saltPool.toString('latin1', saltUsed - 16, saltUsed);
 }
 
 /** Types that are facts of the step machine, in the order of the bits that the append function keeps for them. */

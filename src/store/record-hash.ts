@@ -11,7 +11,8 @@ import { hmacSha256Hex, sha256, sha256Hex } from '../lib/hash.ts';
  */
 export const GENESIS: Buffer = Buffer.alloc(32);
 
-export function payloadDigest(salt: Uint8Array, payload: string): string {
+/** The salt is a string of 16 characters, one per byte: a buffer for each event would be work for the garbage collector. */
+export function payloadDigest(salt: string, payload: string): string {
   return hmacSha256Hex(salt, payload);
 }
 
@@ -21,7 +22,7 @@ export type HashedEnvelope = Omit<RunEventWrite, 'payload'>;
 /** Written out because it runs for every event; a test compares it with the general canonical form. */
 export function canonicalEnvelope(e: HashedEnvelope, digest: string): string {
   const text = JSON.stringify;
-  const run = lastRun && sameRun(e, lastRun.of) ? lastRun : runText(e);
+  const run = runText(e);
   const entity = e.entity === undefined ? '' : `"entity":${text(e.entity)},`;
   const stepId = e.stepId === undefined ? '' : `"stepId":${text(e.stepId)},`;
   return (
@@ -33,43 +34,38 @@ export function canonicalEnvelope(e: HashedEnvelope, digest: string): string {
 
 /** What is the same in every event of a run, already as text. */
 interface RunText {
-  readonly of: HashedEnvelope;
+  readonly of: Pick<HashedEnvelope, 'planId' | 'planVersion' | 'tenantId' | 'projectId' | 'environmentId'>;
   readonly environment: string;
   readonly plan: string;
   readonly tenant: string;
 }
 
-let lastRun: RunText | undefined;
 const runTexts = new Map<string, RunText>();
 const MAX_RUN_TEXTS = 4096;
 
-function sameRun(a: HashedEnvelope, b: HashedEnvelope): boolean {
-  return (
-    a.runId === b.runId &&
-    a.planId === b.planId &&
-    a.planVersion === b.planVersion &&
-    a.tenantId === b.tenantId &&
-    a.projectId === b.projectId &&
-    a.environmentId === b.environmentId
-  );
-}
-
 function runText(e: HashedEnvelope): RunText {
   const known = runTexts.get(e.runId);
-  if (known && sameRun(e, known.of)) {
-    lastRun = known;
+  if (
+    known &&
+    known.of.planId === e.planId &&
+    known.of.planVersion === e.planVersion &&
+    known.of.tenantId === e.tenantId &&
+    known.of.projectId === e.projectId &&
+    known.of.environmentId === e.environmentId
+  ) {
     return known;
   }
   const text = JSON.stringify;
+  const { planId, planVersion, tenantId, projectId, environmentId } = e;
   const fresh: RunText = {
-    of: e,
+    // A copy: the event itself may be changed by its owner, and would keep its payload in memory here.
+    of: { planId, planVersion, tenantId, projectId, environmentId },
     environment: `"environmentId":${text(e.environmentId)},`,
     plan: `"planId":${text(e.planId)},"planVersion":${text(e.planVersion)},"projectId":${text(e.projectId)},"runId":${text(e.runId)},`,
     tenant: `"tenantId":${text(e.tenantId)}}`,
   };
   if (runTexts.size >= MAX_RUN_TEXTS) runTexts.clear();
   runTexts.set(e.runId, fresh);
-  lastRun = fresh;
   return fresh;
 }
 

@@ -21,7 +21,9 @@ export interface Stamp {
 
 /** Completes an event: identity of the run, id, time and idempotency key. */
 export function stampEvent(run: Omit<RunIdentity, 'runKey'>, facts: EventFacts, stamp: Stamp): RunEventWrite {
-  const event = {
+  // Assigned field by field: this runs for every event, and spreads of optional parts cost several times as much.
+  const event: RunEventWrite = {
+    eventId: stamp.eventId ?? randomUUID(),
     eventType: facts.eventType,
     emittedAt: stamp.emittedAt,
     runId: run.runId,
@@ -32,9 +34,11 @@ export function stampEvent(run: Omit<RunIdentity, 'runKey'>, facts: EventFacts, 
     planVersion: run.planVersion,
     engineAttemptId: facts.engineAttemptId ?? 1,
     logicalAttemptId: facts.logicalAttemptId ?? 1,
-    ...(facts.stepId === undefined ? {} : { stepId: facts.stepId }),
-    ...(facts.entity === undefined ? {} : { entity: facts.entity }),
-    ...(facts.payload === undefined ? {} : { payload: facts.payload }),
+    idempotencyKey: '',
   };
-  return { ...event, eventId: stamp.eventId ?? randomUUID(), idempotencyKey: idempotencyKey(event) };
+  if (facts.stepId !== undefined) event.stepId = facts.stepId;
+  if (facts.entity !== undefined) event.entity = facts.entity;
+  if (facts.payload !== undefined) event.payload = facts.payload;
+  event.idempotencyKey = idempotencyKey(event);
+  return event;
 }

@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile';
 import { type LedgerRecord, RunEventRecord } from '../contracts/envelope.ts';
 import { Sha256Hex } from '../contracts/primitives.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
-import { textToMicros } from '../lib/time.ts';
+import { microsToText, textToMicros } from '../lib/time.ts';
 import { chainHash, GENESIS, payloadDigest, recordHash } from './record-hash.ts';
 
 /** What is known of the end of the log from elsewhere: a chain alone cannot show that its tail was cut off. */
@@ -23,61 +23,52 @@ export type ChainReport =
       readonly message: string;
     };
 
-const ProofRecord = Type.Intersect([
-  RunEventRecord,
-  Type.Object({
-    erased: Type.Optional(Type.Literal(true)),
-    proof: Type.Object({
-      recordHash: Sha256Hex,
-      chainHash: Sha256Hex,
-      salt: Type.Optional(Type.String({ pattern: '^[0-9a-f]{32}$' })),
-    }),
-  }),
-]);
-const wellFormed = Compile(ProofRecord);
+const proofFields = {
+  recordHash: Sha256Hex,
+  chainHash: Sha256Hex,
+  salt: Type.Optional(Type.String({ pattern: '^[0-9a-f]{32}$' })),
+};
+const recordFields = {
+  ...RunEventRecord.properties,
+  erased: Type.Optional(Type.Literal(true)),
+  proof: Type.Object(proofFields, { additionalProperties: false }),
+};
+/** Closed: a field that the chain does not cover proves nothing and would look as if it were proven. */
+const wellFormed = Compile(Type.Object(recordFields, { additionalProperties: false }));
+const isDigest = Compile(Sha256Hex);
 
 /** Checks the chain of one run from its first record on. Pure: needs no database and trusts no field. */
 export function verifyChain(records: readonly unknown[], expected?: ExpectedHead): ChainReport {
-  const links: Link[] = [];
-  for (const [index, value] of records.entries()) {
-    const link = parse(value);
-    if (typeof link === 'string')
-      return broken(index, undefined, 'malformed', `record ${index + 1} is malformed: ${link}`);
-    links.push(link);
-  }
-  const digests = erasureDigests(links);
+  const links = records.map(parse);
+  const erasures = erasureDigests(links);
   const erased: number[] = [];
+  const first = links[0];
+  const runId = isLink(first) ? first.record.runId : undefined;
+  // The event that erased a payload may be the one that was tampered with: any other fault is named before this one.
+  let unproven: ChainReport | undefined;
   let previous: Buffer = GENESIS;
   let lastSeq = 0;
-  const runId = links[0]?.record.runId;
   for (const [index, link] of links.entries()) {
-    const { record } = link;
-    if (record.runId !== runId)
-      return broken(index, record.runSeq, 'inserted', `it belongs to run ${record.runId}, not ${runId}`);
-    const misplaced = misplacement(links, index, previous, lastSeq);
-    if (misplaced) return misplaced;
-    const digest = digestOf(link, digests);
+    if (!isLink(link)) {
+      return broken(index, undefined, 'malformed', `record ${index + 1} is malformed: ${link.malformed}`);
+    }
+    const digest = link.record.erased ? erasures.get(link.record.runSeq) : ownDigest(link.record);
+    const fault = placeFault(links, index, previous, lastSeq, runId) ?? contentFault(link, index, digest);
+    if (fault) return fault;
     if (digest === undefined) {
-      return broken(index, record.runSeq, 'changed', 'its payload is gone, but no PayloadErased event names it');
+      unproven ??= broken(
+        index,
+        link.record.runSeq,
+        'changed',
+        'its payload is gone, but no PayloadErased event names it',
+      );
     }
-    if (recordHash(record, digest) !== record.proof.recordHash) {
-      return broken(index, record.runSeq, 'changed', 'its fields do not give its record hash');
-    }
-    if (record.erased) erased.push(record.runSeq);
+    if (link.record.erased) erased.push(link.record.runSeq);
     previous = link.chain;
-    lastSeq = record.runSeq;
+    lastSeq = link.record.runSeq;
   }
   const head = { lastSeq, chainHash: previous.toString('hex') };
-  if (expected && (expected.lastSeq !== lastSeq || expected.chainHash !== head.chainHash)) {
-    const cut = expected.lastSeq > lastSeq;
-    return broken(
-      links.length,
-      cut ? lastSeq + 1 : lastSeq,
-      cut ? 'removed' : 'changed',
-      cut ? `the log should end with event ${expected.lastSeq}` : 'the chain does not end with the expected hash',
-    );
-  }
-  return { ok: true, records: links.length, head, erased };
+  return endFault(links, head, expected) ?? unproven ?? { ok: true, records: links.length, head, erased };
 }
 
 interface Link {
@@ -86,34 +77,42 @@ interface Link {
   readonly hash: Buffer;
   readonly micros: number;
 }
+interface Malformed {
+  readonly malformed: string;
+}
 
-function parse(value: unknown): Link | string {
+const isLink = (link: Link | Malformed | undefined): link is Link => link !== undefined && 'record' in link;
+
+function parse(value: unknown): Link | Malformed {
   if (!wellFormed.Check(value)) {
     const [error] = wellFormed.Errors(value);
-    return `${error?.instancePath || '/'} ${error?.message ?? 'does not fit'}`;
+    return { malformed: `${error?.instancePath || '/'} ${error?.message ?? 'does not fit'}` };
   }
   const record = value as unknown as LedgerRecord;
+  if ((record.erased === true) !== (record.proof.salt === undefined)) {
+    return { malformed: 'a record is erased if and only if it has no salt' };
+  }
   try {
-    return {
-      record,
-      chain: Buffer.from(record.proof.chainHash, 'hex'),
-      hash: Buffer.from(record.proof.recordHash, 'hex'),
-      micros: textToMicros(record.persistedAt),
-    };
+    const micros = textToMicros(record.persistedAt);
+    // The chain covers the time as a number; another spelling of it would not be noticed.
+    if (microsToText(micros) !== record.persistedAt) return { malformed: '/persistedAt is not a time of the store' };
+    const { recordHash: hash, chainHash: chain } = record.proof;
+    return { record, chain: Buffer.from(chain, 'hex'), hash: Buffer.from(hash, 'hex'), micros };
   } catch (error) {
-    return (error as Error).message;
+    return { malformed: (error as Error).message };
   }
 }
 
-const follows = (link: Link, previous: Buffer): boolean =>
-  chainHash(previous, link.hash, link.record.runSeq, link.micros).equals(link.chain);
+const follows = (link: Link | Malformed, previous: Buffer, runSeq?: number): boolean =>
+  isLink(link) && chainHash(previous, link.hash, runSeq ?? link.record.runSeq, link.micros).equals(link.chain);
 
 /** Tells what happened to the log where a record does not follow from the one before it. */
-function misplacement(
-  links: readonly Link[],
+function placeFault(
+  links: readonly (Link | Malformed)[],
   index: number,
   previous: Buffer,
   lastSeq: number,
+  runId: string | undefined,
 ): ChainReport | undefined {
   const link = links[index] as Link;
   const { runSeq } = link.record;
@@ -122,41 +121,85 @@ function misplacement(
   }
   const rightful = links.findIndex((other, i) => i > index && follows(other, previous));
   if (rightful > 0) {
-    // It fits behind a record that comes later: moved. It fits nowhere: put in.
-    const moved = links.some((other, i) => i >= rightful && follows(link, other.chain));
+    // It fits behind a record that comes later, and nothing else stands there: moved. Otherwise it was put in.
+    const later = links.slice(index + 1).filter(isLink);
+    const moved =
+      later.some((other) => follows(link, other.chain)) && !later.some((other) => other.chain.equals(link.chain));
     return moved
-      ? broken(index, runSeq, 'reordered', `record ${links[rightful]?.record.runSeq} belongs before it`)
+      ? broken(index, runSeq, 'reordered', `event ${(links[rightful] as Link).record.runSeq} belongs before it`)
       : broken(index, runSeq, 'inserted', 'it is no part of the chain');
   }
-  if (runSeq > lastSeq + 1) {
+  if (links.slice(0, index).some((other) => isLink(other) && other.chain.equals(link.chain))) {
+    return broken(index, runSeq, 'inserted', 'it is a copy of a record before it');
+  }
+  if (link.record.runId !== runId) {
+    return broken(index, runSeq, 'inserted', `it belongs to run ${link.record.runId}, not ${runId}`);
+  }
+  if (runSeq > lastSeq + 1 && !follows(link, previous, lastSeq + 1)) {
     const gap = lastSeq + 2 === runSeq ? `event ${lastSeq + 1} is` : `events ${lastSeq + 1} to ${runSeq - 1} are`;
     return broken(index, lastSeq + 1, 'removed', `${gap} missing before event ${runSeq}`);
   }
   return broken(index, runSeq, 'changed', 'its hash does not follow from the record before it');
 }
 
-/** Digests of erased payloads stand in the events that erased them, which the chain covers too. */
-function erasureDigests(links: readonly Link[]): Map<number, string> {
+/** Tells whether the fields of a record give its record hash. */
+function contentFault(link: Link, index: number, digest: string | undefined): ChainReport | undefined {
+  const { record } = link;
+  if (record.erased && record.payload !== undefined) {
+    return broken(index, record.runSeq, 'changed', 'it has a payload, but says that it was erased');
+  }
+  return digest === undefined || recordHash(record, digest) === record.proof.recordHash
+    ? undefined
+    : broken(index, record.runSeq, 'changed', 'its fields do not give its record hash');
+}
+
+function endFault(
+  links: readonly (Link | Malformed)[],
+  head: ExpectedHead,
+  expected: ExpectedHead | undefined,
+): ChainReport | undefined {
+  if (!expected) return undefined;
+  if (expected.lastSeq > head.lastSeq) {
+    return broken(links.length, head.lastSeq + 1, 'removed', `the log should end with event ${expected.lastSeq}`);
+  }
+  if (expected.lastSeq < head.lastSeq) {
+    const index = links.findIndex((link) => isLink(link) && link.record.runSeq > expected.lastSeq);
+    const { runSeq } = (links[index] as Link).record;
+    return broken(index, runSeq, 'inserted', `the log should end with event ${expected.lastSeq}`);
+  }
+  if (expected.chainHash === head.chainHash) return undefined;
+  return broken(links.length - 1, head.lastSeq, 'changed', 'the chain does not end with the expected hash');
+}
+
+/** Digests of erased payloads stand in the events that erased them, which the chain covers too; only sound ones count. */
+function erasureDigests(links: readonly (Link | Malformed)[]): ReadonlyMap<number, string> {
   const digests = new Map<number, string>();
-  for (const { record } of links) {
-    if (record.eventType !== 'PayloadErased') continue;
-    const rows = (record.payload as { records?: { runSeq?: unknown; payloadDigest?: unknown }[] } | undefined)?.records;
+  for (const [index, link] of links.entries()) {
+    if (!isLink(link) || link.record.eventType !== 'PayloadErased') continue;
+    const before = links[index - 1];
+    const digest = ownDigest(link.record);
+    if (digest === undefined || !isLink(before) || !follows(link, before.chain)) continue;
+    if (recordHash(link.record, digest) !== link.record.proof.recordHash) continue;
+    const rows = (link.record.payload as { records?: { runSeq?: unknown; payloadDigest?: unknown }[] } | undefined)
+      ?.records;
     for (const row of Array.isArray(rows) ? rows : []) {
-      if (typeof row?.runSeq === 'number' && typeof row.payloadDigest === 'string')
+      if (typeof row?.runSeq === 'number' && isDigest.Check(row.payloadDigest)) {
         digests.set(row.runSeq, row.payloadDigest);
+      }
     }
   }
   return digests;
 }
 
-function digestOf(link: Link, digests: ReadonlyMap<number, string>): string | undefined {
-  const { record } = link;
-  if (record.proof.salt === undefined) return record.payload === undefined ? digests.get(record.runSeq) : undefined;
+function ownDigest(record: LedgerRecord): string | undefined {
+  const { salt } = record.proof;
+  if (salt === undefined) return undefined;
   try {
     const text = record.payload === undefined ? '' : canonicalJson(record.payload);
-    return payloadDigest(Buffer.from(record.proof.salt, 'hex'), text);
+    return payloadDigest(Buffer.from(salt, 'hex').toString('latin1'), text);
   } catch {
-    return '';
+    // A payload that has no canonical form was not stored like this.
+    return 'none';
   }
 }
 

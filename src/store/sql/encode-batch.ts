@@ -89,7 +89,7 @@ export function eventColumns({ events, slots, priors }: Pick<Relations, 'events'
     const id = event.eventId;
     bytes.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), at, 16, 'hex');
     bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
-    prepared.salt.copy(bytes, at + 48);
+    bytes.write(prepared.salt, at + 48, 16, 'latin1');
     bytes.write(prepared.recordHash, at + 64, 32, 'hex');
     if (prepared.payload !== null) bytes.write(prepared.payload, (starts[i] as number) - 1, 'utf8');
   }

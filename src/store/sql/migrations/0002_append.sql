@@ -12,21 +12,24 @@ create function runledger.append_core(
   -- The sequence of every event, null where it was refused; the store time of those that have another than `us`;
   -- false where an event was stored before (null means new); the answer to every call (null means accepted) and what it is about.
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
--- A plan made anew for every call would cost more than the call.
-) language plpgsql set plan_cache_mode = force_generic_plan as $$
+-- A plan made anew for every call would cost more than the call, so it is made once per connection, perhaps while the
+-- tables are empty. Without sorts and full scans, and with the conditions written so that one index alone gives the order
+-- they ask for, it is the right plan for any size.
+) language plpgsql set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   n constant integer := array_length(e_run, 1);
   calls constant integer := array_length(c_run, 1);
   has_priors constant boolean := array_length(e_prior, 1) > 0;
   r_key bigint[]; r_seq bigint[]; r_decided bigint[]; r_status smallint[]; r_head bytea[];
   r_at timestamptz[]; r_era integer[]; r_xid bigint[];
-  r_touched boolean[] := array[null]; any_touched boolean := false;
   -- An array that begins with its third element would be read from its first: all of these begin at one.
   chains bytea[] := array[null]; other_at timestamptz[] := array[null]; other_xid bigint[] := array[null];
   stored bigint[]; stored_at timestamptz[]; has_stored boolean; masks integer[];
   now_at timestamptz; now_xid bigint; now_era integer; us_bytes bytea;
   run_us bigint; run_xid bigint; run_at timestamptz; run_era integer;
-  r integer := 0; a integer := 1; z integer; i integer; refused integer;
+  special boolean; latest_at timestamptz; latest_xid bigint;
+  r integer := 0; a integer := 1; z integer; refused integer;
   rule integer; answer integer; st integer; mask integer; new_ones integer;
   head bytea; seq bigint; decided bigint;
 begin
@@ -38,9 +41,11 @@ begin
     if not found then
       answers := array[1]; infos := array[0]; return;
     end if;
-    select x.run_seq, (extract(epoch from x.persisted_at) * 1000000)::bigint into run_us, us from runledger.run_events x
-      where x.run_key = e_run[1] and x.idempotency_key = substring(e_bytes from 17 for 32);
-    if found then
+    select x.idempotency_key = substring(e_bytes from 17 for 32), x.run_seq, (extract(epoch from x.persisted_at) * 1000000)::bigint
+      into has_stored, run_us, us from runledger.run_events x
+     where x.run_key = e_run[1] and x.idempotency_key >= substring(e_bytes from 17 for 32)
+     order by x.idempotency_key limit 1;
+    if has_stored then
       seqs := array[run_us]; fresh := array[false]; return;
     end if;
     rule := e_rule[1];
@@ -49,8 +54,12 @@ begin
     elsif rule & st = 0 then
       answers := array[3]; infos := array[st::bigint]; return;
     elsif rule & 469762048 <> 0 then
-      select coalesce(bit_or(1 << (array_position(step_types, e.type) - 1)), 0) into mask from runledger.run_events e
-       where e.run_key = e_run[1] and e.type = any(step_types) and e.path = s_path[1] and e.logical_attempt = s_attempt[1];
+      select coalesce(bit_or(1 << (t.ord::integer - 1)), 0) into mask
+        from unnest(step_types) with ordinality t(type, ord), lateral (
+          select e.logical_attempt as attempt from runledger.run_events e
+           where e.run_key = e_run[1] and e.type = t.type and e.path = s_path[1] and e.logical_attempt >= s_attempt[1]
+           order by e.logical_attempt limit 1) x
+       where x.attempt = s_attempt[1];
       if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
         answers := array[4]; infos := array[mask::bigint]; return;
       end if;
@@ -78,8 +87,9 @@ begin
   -- Locks first, in a statement of their own and in key order: a duplicate check in the same statement would read a
   -- snapshot older than the lock.
   select array_agg(l.run_key), array_agg(l.last_seq), array_agg(l.decided_seq), array_agg(l.status), array_agg(l.chain_head),
-         array_agg(l.last_persisted_at), array_agg(l.stream_era), array_agg(l.stream_xid)
-    into r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid
+         array_agg(l.last_persisted_at), array_agg(l.stream_era), array_agg(l.stream_xid),
+         max(l.last_persisted_at), max(l.stream_xid)
+    into r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid, latest_at, latest_xid
     from (select run_key, last_seq, decided_seq, status, chain_head, last_persisted_at, stream_era, stream_xid
             from runledger.runs where run_key = any(c_run) order by run_key for update) l;
   -- The clock is read after the locks, so that time never runs backwards within a run.
@@ -90,24 +100,35 @@ begin
   select era into now_era from runledger.stream_state;
 
   has_stored := exists (
-    select from unnest(e_run) with ordinality u(run, ord), lateral (
-      select from runledger.run_events x
-       where x.run_key = u.run and x.idempotency_key = substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32) limit 1) d);
+    select from unnest(e_run) with ordinality u(run, ord),
+      lateral (select substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32)) k(key),
+      lateral (
+        select x.idempotency_key as key from runledger.run_events x
+         where x.run_key = u.run and x.idempotency_key >= k.key order by x.idempotency_key limit 1) d
+     where d.key = k.key);
   if has_stored then
-    select array_agg(d.run_seq order by u.ord), array_agg(d.persisted_at order by u.ord) into stored, stored_at
-      from unnest(e_run) with ordinality u(run, ord) left join lateral (
-        select x.run_seq, x.persisted_at from runledger.run_events x
-         where x.run_key = u.run and x.idempotency_key = substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32) limit 1) d on true;
+    select array_agg(case when d.key = k.key then d.run_seq end), array_agg(case when d.key = k.key then d.persisted_at end)
+      into stored, stored_at
+      from unnest(e_run) with ordinality u(run, ord)
+      cross join lateral (select substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32)) k(key)
+      left join lateral (
+        select x.idempotency_key as key, x.run_seq, x.persisted_at from runledger.run_events x
+         where x.run_key = u.run and x.idempotency_key >= k.key order by x.idempotency_key limit 1) d on true;
   end if;
   if array_length(s_run, 1) > 0 then
-    select array_agg(f.mask order by f.ord) into masks from (
-      select s.ord, coalesce(bit_or(1 << (array_position(step_types, x.type) - 1)), 0) as mask
-        from unnest(s_run, s_path, s_attempt) with ordinality s(run, path, attempt, ord)
-        left join lateral (
-          select e.type from runledger.run_events e
-           where e.run_key = s.run and e.type = any(step_types) and e.path = s.path and e.logical_attempt = s.attempt) x on true
-       group by s.ord) f;
+    select array_agg(f.mask) into masks
+      from unnest(s_run, s_path, s_attempt) with ordinality s(run, path, attempt, ord)
+      cross join lateral (
+        select coalesce(bit_or(1 << (t.ord::integer - 1)), 0) as mask
+          from unnest(step_types) with ordinality t(type, ord), lateral (
+            select e.logical_attempt as attempt from runledger.run_events e
+             where e.run_key = s.run and e.type = t.type and e.path = s.path and e.logical_attempt >= s.attempt
+             order by e.logical_attempt limit 1) x
+         where x.attempt = s.attempt) f;
   end if;
+  -- Most batches hold nothing special; the checks for what is rare are then left out of the loop.
+  special := has_stored or has_priors or array_length(c_expect, 1) > 0
+    or latest_at >= now_at or latest_xid > now_xid;
 
   for c in 1 .. calls loop
     z := a + c_count[c] - 1;
@@ -117,14 +138,16 @@ begin
       if r_key[r] is distinct from c_run[c] then r := coalesce(array_position(r_key, c_run[c]), 0); end if;
     end if;
     answer := 0;
-    new_ones := 1;
-    if r = 0 then
-      answer := 1; infos[c] := 0; refused := a;
-    else
-      if has_stored or has_priors then
-        new_ones := 0;
-        i := a;
-        while i <= z loop
+    if special or r = 0 then
+      new_ones := 0;
+      run_us := us;
+      run_xid := now_xid;
+      if r = 0 then
+        answer := 1; infos[c] := 0; refused := a;
+      else
+        if r_at[r] >= now_at then run_us := (extract(epoch from r_at[r]) * 1000000)::bigint; end if;
+        if r_xid[r] > now_xid and r_era[r] = now_era then run_xid := r_xid[r]; end if;
+        for i in a .. z loop
           if stored[i] is not null then
             seqs[i] := stored[i]; fresh[i] := false; other_us[i] := (extract(epoch from stored_at[i]) * 1000000)::bigint;
           elsif e_prior[i] > 0 and seqs[e_prior[i]] is not null then
@@ -132,76 +155,67 @@ begin
           else
             fresh[i] := true; new_ones := new_ones + 1;
           end if;
-          i := i + 1;
         end loop;
+        if new_ones > 0 and c_expect[c] <> r_decided[r] then
+          answer := 2; refused := a; infos[c] := r_decided[r];
+        end if;
       end if;
-      if new_ones > 0 and c_expect[c] <> r_decided[r] then
-        answer := 2; refused := a; infos[c] := r_decided[r];
-      elsif new_ones > 0 then
-        st := r_status[r]; head := r_head[r]; seq := r_seq[r]; decided := r_decided[r];
-        run_us := us;
-        if r_at[r] >= now_at then
-          run_us := (extract(epoch from r_at[r]) * 1000000)::bigint;
-        end if;
-        run_xid := now_xid;
-        if r_xid[r] > now_xid and r_era[r] = now_era then
-          run_xid := r_xid[r];
-        end if;
-        i := a;
-        while i <= z loop
-          if fresh[i] is not false then
-            if e_prior[i] >= a then
-              -- The same event twice in one call.
-              seqs[i] := seqs[e_prior[i]]; fresh[i] := false; other_us[i] := run_us;
-            else
-              rule := e_rule[i];
-              if rule & st = 0 then
-                answer := 3; refused := i; infos[c] := (i - a)::bigint * 65536 + st; exit;
-              end if;
-              if rule & 65280 <> 0 then st := (rule >> 8) & 255; end if;
-              if rule & 469762048 <> 0 then
-                mask := masks[e_slot[i]];
-                if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
-                  answer := 4; refused := i; infos[c] := (i - a)::bigint * 65536 + mask; exit;
-                end if;
-                masks[e_slot[i]] := mask | (1 << (((rule >> 26) & 7) - 1));
-              end if;
-              seq := seq + 1;
-              if run_us = us then
-                head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || us_bytes);
-              else
-                head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || int8send(run_us));
-                other_us[i] := run_us; other_at[i] := r_at[r];
-              end if;
-              if run_xid <> now_xid then other_xid[i] := run_xid; end if;
-              seqs[i] := seq; chains[i] := head;
-              if rule & 536870912 <> 0 then decided := seq; end if;
-            end if;
+    end if;
+    if answer = 0 then
+      st := r_status[r]; head := r_head[r]; seq := r_seq[r]; decided := 0;
+      for i in a .. z loop
+        if special then
+          if fresh[i] is false then continue; end if;
+          if e_prior[i] >= a then
+            -- The same event twice in one call.
+            seqs[i] := seqs[e_prior[i]]; fresh[i] := false; other_us[i] := run_us;
+            continue;
           end if;
-          i := i + 1;
-        end loop;
-        if answer = 0 then
-          r_seq[r] := seq; r_head[r] := head; r_status[r] := st; r_decided[r] := decided; r_touched[r] := true;
-          any_touched := true;
         end if;
+        rule := e_rule[i];
+        if rule & st = 0 then
+          answer := 3; refused := i; infos[c] := (i - a)::bigint * 65536 + st; exit;
+        end if;
+        if rule & 1006698240 <> 0 then
+          if rule & 65280 <> 0 then st := (rule >> 8) & 255; end if;
+          if rule & 469762048 <> 0 then
+            mask := masks[e_slot[i]];
+            if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
+              answer := 4; refused := i; infos[c] := (i - a)::bigint * 65536 + mask; exit;
+            end if;
+            masks[e_slot[i]] := mask | (1 << (((rule >> 26) & 7) - 1));
+          end if;
+          if rule & 536870912 <> 0 then decided := seq + 1; end if;
+        end if;
+        seq := seq + 1;
+        if special and (run_us <> us or run_xid <> now_xid) then
+          head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || int8send(run_us));
+          other_us[i] := run_us; other_at[i] := greatest(r_at[r], now_at); other_xid[i] := run_xid;
+        else
+          head := sha256(head || substring(e_bytes from i * 96 - 31 for 32) || int8send(seq) || us_bytes);
+        end if;
+        seqs[i] := seq; chains[i] := head;
+      end loop;
+      if answer = 0 then
+        r_seq[r] := seq; r_head[r] := head;
+        if st <> r_status[r] then r_status[r] := st; end if;
+        if decided > 0 then r_decided[r] := decided; end if;
       end if;
     end if;
     if answer <> 0 then
       answers[c] := answer;
-      i := a;
-      while i <= z loop
+      for i in a .. z loop
         -- What the accepted part of the call noted about its steps is undone.
         if i < refused and fresh[i] is not false and e_rule[i] & 469762048 <> 0 then
           masks[e_slot[i]] := masks[e_slot[i]] & ~(1 << (((e_rule[i] >> 26) & 7) - 1));
         end if;
         seqs[i] := null; fresh[i] := false;
-        i := i + 1;
       end loop;
     end if;
     a := z + 1;
   end loop;
 
-  if any_touched then
+  if r_key is not null then
     insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
         event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
       select u.run, u.seq, coalesce(u.xid, now_xid), coalesce(u.at, now_at), now_era, coalesce(u.engine, 1), coalesce(u.logical, 1), u.type,
@@ -217,8 +231,8 @@ begin
        set last_seq = u.seq, decided_seq = u.decided, status = u.status, chain_head = u.head,
            last_persisted_at = greatest(t.last_persisted_at, now_at), stream_era = now_era,
            stream_xid = case when t.stream_era = now_era then greatest(t.stream_xid, now_xid) else now_xid end
-      from unnest(r_key, r_seq, r_decided, r_status, r_head, r_touched) u(key, seq, decided, status, head, touched)
-     where t.run_key = u.key and u.touched;
+      from unnest(r_key, r_seq, r_decided, r_status, r_head) u(key, seq, decided, status, head)
+     where t.run_key = u.key and t.last_seq <> u.seq;
   end if;
 end $$;
 
@@ -232,7 +246,7 @@ create function runledger.create_runs(
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out run_keys bigint[], out run_ids text[], out created boolean[],
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
-) language plpgsql as $$
+) language plpgsql set enable_seqscan = off as $$
 declare
   key bigint;
   found_id text;
@@ -260,7 +274,8 @@ begin
   -- The next partition is made half a partition ahead, so that no batch meets a missing one.
   perform runledger.ensure_partition(key), runledger.ensure_partition(key + 50000);
   for i in 1 .. coalesce(array_length(c_index, 1), 0) loop
-    c_run[i] := run_keys[c_index[i]];
+    -- The events of a run that was there before are not appended: they may be those of another run. Key 0 is no run's.
+    c_run[i] := case when created[c_index[i]] then run_keys[c_index[i]] else 0 end;
     e_run := e_run || array_fill(c_run[i], array[c_count[i]]);
   end loop;
   if array_length(c_run, 1) > 0 then
@@ -269,6 +284,8 @@ begin
         -- A new run has no steps: slots with no stored facts.
         array_fill(0::bigint, array[slots]), array_fill(''::text, array[slots]), array_fill(0, array[slots]),
         array[]::smallint[], e_run, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes) a;
+    -- A run whose first events were refused is not created.
+    delete from runledger.runs r using unnest(c_run, answers) u(run, answer) where r.run_key = u.run and u.answer > 0;
   end if;
 end $$;
 
