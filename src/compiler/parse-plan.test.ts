@@ -105,6 +105,7 @@ describe('a plan from anywhere', () => {
       (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!.policy!.rules[0]!.then, { to: 'x' }),
     ],
     ['/steps/1/loop', (plan: Plan) => Object.assign(plan.steps[1]!.loop!, { in: undefined })],
+    ['/workbook/w/name', (plan: Plan) => Object.assign(plan.workbook['w']!, { name: 'v' })],
     ['/steps/1/tasks/0/with/name', (plan: Plan) => Object.assign(plan, { workbook: {} })],
     [
       '/steps/0',

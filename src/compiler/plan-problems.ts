@@ -1,5 +1,7 @@
 import { Compile, type Validator } from 'typebox/compile';
-import { Plan } from '../contracts/plan.ts';
+import { Plan, type Task } from '../contracts/plan.ts';
+import { hasTemplate } from '../kernel/expressions/scan-blocks.ts';
+import { pointerPart } from './located.ts';
 
 /** One thing that is wrong with a plan, and where: a JSON pointer into it. */
 export interface PlanProblem {
@@ -64,6 +66,12 @@ function meaningProblems(plan: Plan): PlanProblem[] {
     if (step.loop) loopProblem(step.loop, `${path}/loop`, add);
     pipelineProblems(step.tasks, `${path}/tasks`, plan, add);
   }
+  for (const [name, task] of Object.entries(plan.workbook)) {
+    const path = `/workbook/${pointerPart(name)}`;
+    if (task.name !== name) add(`${path}/name`, `must be '${name}'`);
+    if (task.kind === 'workbook') add(`${path}/kind`, 'a workbook task cannot run another one');
+    taskProblems(task, path, 0, new Set([name]), plan, add);
+  }
   return problems;
 }
 
@@ -81,19 +89,19 @@ function pipelineProblems(tasks: Plan['steps'][number]['tasks'], path: string, p
     if (names.has(task.name)) add(`${path}/${i}/name`, `'${task.name}' names two tasks`);
     names.add(task.name);
   }
-  for (const [i, task] of tasks.entries()) {
-    for (const [j, { then }] of (task.policy?.rules ?? []).entries()) {
-      const isKnown = then.to !== undefined && (names.has(then.to) || (then.to === 'previous' && i > 0));
-      if (then.do === 'jump' && !isKnown) {
-        add(`${path}/${i}/policy/rules/${j}/then/to`, 'is no task of this pipeline');
-      }
-    }
-    const entry = task.kind === 'workbook' ? task.with['name'] : undefined;
-    if (typeof entry === 'string' && !entry.includes('{{') && !Object.hasOwn(plan.workbook, entry)) {
-      add(`${path}/${i}/with/name`, `the workbook has no task '${entry}'`);
-    }
-    if (task.child && !plan.children.some((child) => child.sha256 === task.child!.sha256)) {
-      add(`${path}/${i}/child`, 'is not among the children of the plan');
-    }
+  for (const [i, task] of tasks.entries()) taskProblems(task, `${path}/${i}`, i, names, plan, add);
+}
+
+function taskProblems(task: Task, path: string, index: number, names: ReadonlySet<string>, plan: Plan, add: Add): void {
+  for (const [j, { then }] of (task.policy?.rules ?? []).entries()) {
+    const isKnown = then.to !== undefined && (names.has(then.to) || (then.to === 'previous' && index > 0));
+    if (then.do === 'jump' && !isKnown) add(`${path}/policy/rules/${j}/then/to`, 'is no task of this pipeline');
+  }
+  const entry = task.kind === 'workbook' ? task.with['name'] : undefined;
+  if (typeof entry === 'string' && !hasTemplate(entry) && !Object.hasOwn(plan.workbook, entry)) {
+    add(`${path}/with/name`, `the workbook has no task '${entry}'`);
+  }
+  if (task.child && !plan.children.some((child) => child.sha256 === task.child!.sha256)) {
+    add(`${path}/child`, 'is not among the children of the plan');
   }
 }

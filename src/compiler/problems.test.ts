@@ -188,6 +188,7 @@ const YAML: readonly Row[] = [
   ['infinity', workload('{n: §YAML_AMBIGUOUS§.inf}')],
   ['a tag', workload('{n: !!binary §YAML_UNSUPPORTED§aGk=}')],
   ['a tag of another language', workload('{n: !python/object §YAML_UNSUPPORTED§x}')],
+  ['another version of YAML', `§YAML_UNSUPPORTED§%YAML 1.1\n---\n${withTool('{kind: noop}')}`],
   ['two documents', `${withTool('{kind: noop}')}§YAML_UNSUPPORTED§---\n${withTool('{kind: noop}')}`],
   ['a NUL', 'a: §YAML_UNSUPPORTED§\u0000'],
   ['an escaped NUL', workload('{n: §YAML_UNSUPPORTED§"a\\0"}')],

@@ -2,7 +2,16 @@ import type { Task } from '../contracts/plan.ts';
 import { hasTemplate } from '../kernel/expressions/scan-blocks.ts';
 import { type CompileContext, compact } from './compile-context.ts';
 import { type Path, shorten, under } from './form-reader.ts';
-import { getField, isText, type Json, type Located, type LocatedEntry, type LocatedMap, toJson } from './located.ts';
+import {
+  getField,
+  isText,
+  type Json,
+  type Located,
+  type LocatedEntry,
+  type LocatedMap,
+  pointerPart,
+  toJson,
+} from './located.ts';
 import {
   EFFECT_CLASSES,
   EFFECT_SCOPES,
@@ -16,7 +25,7 @@ import {
 import { PRE_V10 } from './pre-v10.ts';
 import { readSet } from './read-assignments.ts';
 import { readTaskPolicy } from './read-policy.ts';
-import type { PipelineNames } from './scopes.ts';
+import type { PipelineNames, Scope } from './scopes.ts';
 import type { ToolForm } from './tool-forms.ts';
 
 /** A task as it stands in the pipeline, before its fields are read. */
@@ -128,12 +137,14 @@ class ToolFields {
   readonly #form: ToolForm;
   readonly #kind: string;
   readonly #place: TaskPlace;
+  readonly #scope: Scope;
 
   constructor(context: CompileContext, form: ToolForm, kind: string, place: TaskPlace) {
     this.#context = context;
     this.#form = form;
     this.#kind = kind;
     this.#place = place;
+    this.#scope = context.scope.at('tool', place.names);
   }
 
   knows(key: string): boolean {
@@ -141,7 +152,7 @@ class ToolFields {
   }
 
   read(entry: LocatedEntry, ownerPath: Path): void {
-    const { reader, templates, scope } = this.#context;
+    const { reader, templates } = this.#context;
     const { key, keyOffset, value } = entry;
     const path = under(ownerPath, key);
     const aliases = this.#form.aliases ?? {};
@@ -155,7 +166,7 @@ class ToolFields {
       reader.problem('CONFLICT', keyOffset, path, message);
       return;
     }
-    const pointer = `${this.#place.pointer}/with/${field.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const pointer = `${this.#place.pointer}/with/${pointerPart(field)}`;
     if (this.#form.verbatim?.includes(field)) {
       this.values[field] = toJson(value, pointer);
       if (isText(value) && TEMPLATE_IN_CODE.test(value.value)) {
@@ -164,7 +175,7 @@ class ToolFields {
       }
       return;
     }
-    this.values[field] = templates.value(value, path, pointer, scope.at('tool', this.#place.names));
+    this.values[field] = templates.value(value, path, pointer, this.#scope);
   }
 
   #unknown(key: string, offset: number, path: Path): void {
@@ -219,7 +230,7 @@ function readTimeout(
   spec: LocatedMap | undefined,
   path: Path,
   pointer: string,
-  scope: ReturnType<CompileContext['scope']['at']>,
+  scope: Scope,
 ): number | string | undefined {
   const { reader, templates } = context;
   const own = reader.oneOf(map, path, 'timeout', 'timeout_seconds');

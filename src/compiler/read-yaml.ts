@@ -48,6 +48,12 @@ export function readYaml(source: SourceFile, problems: ProblemList): Located | u
     for (const error of document.errors.slice(0, 20)) reportSyntax(error, source, problems);
     return undefined;
   }
+  const directive = document.directives?.yaml;
+  if (directive?.explicit && directive.version !== '1.2') {
+    const message = `%YAML ${directive.version} reads dates, yes and no in its own way; remove the line`;
+    problems.add('YAML_UNSUPPORTED', Math.max(0, text.indexOf('%YAML')), '', message);
+    return undefined;
+  }
   if (!document.contents) {
     problems.add('YAML_SYNTAX', 0, '', 'the file is empty; a playbook begins with `apiVersion: noetl.io/v2`');
     return undefined;
@@ -297,9 +303,11 @@ class Reader {
         'the text holds a NUL or half a character, which a plan cannot store',
       );
     }
-    const known =
-      value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
-    return { kind: 'scalar', offset, end, value: known ? value : null, style, written };
+    if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
+      return { kind: 'scalar', offset, end, value, style, written };
+    }
+    // Only a tag can make anything else of a scalar, and it has been refused.
+    return { kind: 'scalar', offset, end, value: null, style, written };
   }
 }
 
