@@ -9,9 +9,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   kernel: ['contracts', 'lib'],
   compiler: ['contracts', 'lib', 'kernel'],
   store: ['contracts', 'lib', 'kernel'],
+  tools: ['contracts', 'lib'],
   projector: ['contracts', 'lib', 'kernel', 'store'],
-  testing: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector'],
-  exports: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'testing'],
+  testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector'],
+  exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'testing'],
 };
 
 /** Folders whose files, and everything that these import, run in a browser or a workflow sandbox. */
@@ -19,12 +20,12 @@ const PURE = ['contracts', 'kernel'];
 
 /** Packages, and the only folders that may load them. Optional SDKs have one owner each. */
 const PACKAGE_OWNERS: Record<string, readonly string[]> = {
-  typebox: ['contracts', 'compiler', 'store'],
+  typebox: ['contracts', 'compiler', 'store', 'tools'],
   '@huggingface/jinja': ['kernel/expressions'],
   '@noble/hashes': ['kernel/expressions', 'kernel'],
   re2js: ['kernel/expressions'],
   yaml: ['compiler'],
-  pg: ['store'],
+  pg: ['store', 'tools/postgres'],
   vitest: ['testing'],
   'fast-check': ['testing'],
 };

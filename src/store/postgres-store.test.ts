@@ -1,5 +1,5 @@
 import { createTestDatabase } from '../../test/setup/database.ts';
-import { storeSuite } from '../testing/store-suite.ts';
+import { storeSuite } from '../testing/store.suite.ts';
 import { PostgresStore } from './postgres-store.ts';
 
 storeSuite('PostgresStore', {
