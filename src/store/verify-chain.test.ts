@@ -196,7 +196,8 @@ test('a record that was put in is named, be it a copy, a forgery or one of anoth
     fc.property(log(2), fc.nat(), fc.nat(), fc.nat(2), (records, from, to, kind) => {
       const copy = records[from % records.length] as LedgerRecord;
       const index = 1 + (to % (records.length - 1));
-      const forged = { ...copy, runSeq: index + 1, eventId: '00000000-0000-4000-8000-000000000000' };
+      const proof = { ...copy.proof, recordHash: 'ee'.repeat(32) };
+      const forged = { ...copy, runSeq: index + 1, eventId: '5f0c3b1e-0000-4000-8000-000000000000', proof };
       const inserted = [copy, forged, { ...foreign, runId: 'another' }][kind] as LedgerRecord;
       const report = verifyChain(records.toSpliced(index, 0, inserted));
       // A copy right behind or before itself: either of the two may be called the copy.
