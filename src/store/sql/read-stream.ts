@@ -31,18 +31,19 @@ const RUN_COLUMNS = 'x.run_key, r.run_id, r.tenant_id, r.project_id, r.environme
 
 /**
  * Rows at or above the oldest running transaction are left for later: one of lower id may still commit, and a cursor
- * that had passed it would never see it. Earlier eras are closed and read whole.
+ * that had passed it would never see it. Earlier eras are closed and read whole. The place is hidden from the planner:
+ * told that era 1 comes after era 1 it expects no rows, and then sorts the million that there are for every page.
  */
 const READ = {
   name: 'read_stream',
   text: `
     select ${RECORD_COLUMNS}, x.era, x.stream_xid::text as xid, ${RUN_COLUMNS}
       from (select e.* from runledger.run_events e
-             where (e.era, e.stream_xid, e.run_key, e.run_seq) > ($1::integer, $2::bigint, $3::bigint, $4::bigint)
+             where (e.era, e.stream_xid, e.run_key, e.run_seq) > ((select $1::integer), (select $2::bigint), (select $3::bigint), (select $4::bigint))
                and (e.era, e.stream_xid) < ((select era from runledger.stream_state),
-                                            pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+                                            (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint))
              order by e.era, e.stream_xid, e.run_key, e.run_seq limit $5) x
-      join runledger.runs r using (run_key)
+      cross join lateral (select * from runledger.runs y where y.run_key = x.run_key limit 1) r
      order by x.era, x.stream_xid, x.run_key, x.run_seq`,
 };
 

@@ -20,24 +20,29 @@ export interface UnprojectedPage {
 }
 
 /**
- * The page size is part of the text: with a parameter the planner has to guess how many rows are wanted, and for a large
- * table it guesses so many that sorting all of them looks cheaper than walking along the index.
+ * The page size is part of the text, and the place is hidden from the planner. Told that era 1 comes after era 1 it
+ * expects no rows, and then sorts the million that there are instead of walking along the index.
  */
 const PAGE = 5000;
 
-/** One page of the stream after a place, whether or not delivery may see it yet, without what is projected already. */
+/**
+ * One page of the stream after a place, whether or not delivery may see it yet, without what is projected already.
+ * Watermarks are looked up one by one: a join would read all snapshots there are whenever a page looks large.
+ */
 const SCAN = {
   name: 'scan_unprojected',
   text: `
     with page as materialized (
       select e.era, e.stream_xid, e.run_key, e.run_seq, e.persisted_at from runledger.run_events e
-       where (e.era, e.stream_xid, e.run_key, e.run_seq) > ($1::integer, $2::bigint, $3::bigint, $4::bigint)
+       where (e.era, e.stream_xid, e.run_key, e.run_seq) > ((select $1::integer), (select $2::bigint), (select $3::bigint), (select $4::bigint))
        order by e.era, e.stream_xid, e.run_key, e.run_seq limit ${PAGE}),
+    marks as materialized (
+      select d.run_key, coalesce((select s.last_event_seq from runledger.snapshots s where s.run_key = d.run_key), 0) as mark
+        from (select distinct run_key from page) d),
     missing as (
       select p.run_key, min(p.era) as era, min(p.stream_xid) as xid, min(p.run_seq) as first, max(p.run_seq) as last,
              (extract(epoch from min(p.persisted_at)) * 1000000)::bigint as us
-        from page p left join runledger.snapshots s on s.run_key = p.run_key
-       where p.run_seq > coalesce(s.last_event_seq, 0) group by p.run_key)
+        from page p join marks m on m.run_key = p.run_key and p.run_seq > m.mark group by p.run_key)
     select (select count(*)::integer from page) as size,
            (select json_build_array(era, stream_xid, run_key, run_seq) from page
              order by era desc, stream_xid desc, run_key desc, run_seq desc limit 1) as last,

@@ -28,9 +28,12 @@ begin
   -- In a second statement, which sees what the projector that had the run before has saved.
   return query
     select r.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.last_seq, coalesce(s.last_event_seq, 0),
-           s.stale_until, coalesce(octet_length(s.state), 0), extract(epoch from clock_timestamp() - s.updated_at)::float8 * 1000,
+           s.stale_until, coalesce(s.bytes, 0), extract(epoch from clock_timestamp() - s.updated_at)::float8 * 1000,
            coalesce(r.run_key = any(mine), false)
-      from runledger.runs r left join runledger.snapshots s on s.run_key = r.run_key
+      from runledger.runs r
+      -- One by one: for a small table the planner would rather read all of it.
+      left join lateral (select x.last_event_seq, x.stale_until, octet_length(x.state) as bytes, x.updated_at
+                           from runledger.snapshots x where x.run_key = r.run_key limit 1) s on true
      where r.run_key = any(keys) order by r.run_key;
 end $$;
 
