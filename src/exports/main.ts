@@ -1,0 +1,9 @@
+export { ALERTS, type Alert, type AlertCode } from '../contracts/alerts.ts';
+export { CATALOGUE, type Emitter, type EventRow, type EventType } from '../contracts/catalogue.ts';
+export type { AppendReceipt, LedgerRecord, RunEventRecord, RunEventWrite } from '../contracts/envelope.ts';
+export { AppError, ERRORS, type ErrorCode } from '../contracts/errors.ts';
+export type { RunSnapshot, RunStatusSnapshot, StepSnapshot } from '../contracts/snapshot.ts';
+export type { RunStatus, StepStatus } from '../contracts/states.ts';
+export type { ArtifactRef, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
+export { canonicalJson } from '../lib/canonical-json.ts';
+export { idempotencyKey } from '../lib/idempotency-key.ts';
