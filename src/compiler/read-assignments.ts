@@ -6,14 +6,15 @@ import { RESERVED_WORDS, type Scope } from './scopes.ts';
 export type Assignments = Record<string, Json>;
 
 const SCOPED = /^(?:ctx|iter)(?:\.[^.\s]+)+$/;
+const CTX = /^ctx(?:\.[^.\s]+)+$/;
 const BARE = /^[A-Za-z_]\w*$/;
 
 export interface AssignmentPlace {
   readonly path: Path;
   readonly pointer: string;
   readonly scope: Scope;
-  /** Whether a bare name makes sense here: only later tasks of the same pipeline could read it. */
-  readonly bare: boolean;
+  /** Inside a pipeline its iteration and its own names can be set; once the step has ended, only ctx is left. */
+  readonly inPipeline: boolean;
 }
 
 /** The assignments of a mapping that may have `set`, `set_ctx` and `set_iter`; all three give one list. */
@@ -78,8 +79,10 @@ function collect(
       continue;
     }
     const name = prefix + key;
-    if (!isTarget(name, place.bare)) {
-      const cure = BARE.test(key) ? `write \`ctx.${key}\`` : 'write `ctx.NAME` or `iter.NAME`';
+    if (!isTarget(name, place.inPipeline)) {
+      const cure = BARE.test(key)
+        ? `write \`ctx.${key}\``
+        : `write \`ctx.NAME\`${place.inPipeline ? ' or `iter.NAME`' : ''}`;
       const why = RESERVED_WORDS.has(key) ? 'cannot be written' : 'is nothing that can be set here';
       reader.problem('INVALID_STEP_SCHEMA', keyOffset, path, `\`${key}\` ${why}; ${cure}`);
       continue;
@@ -92,9 +95,10 @@ function collect(
   }
 }
 
-function isTarget(name: string, bare: boolean): boolean {
+function isTarget(name: string, inPipeline: boolean): boolean {
   if (name.length > 512) return false;
-  return SCOPED.test(name) || (bare && BARE.test(name) && !RESERVED_WORDS.has(name));
+  if (!inPipeline) return CTX.test(name);
+  return SCOPED.test(name) || (BARE.test(name) && !RESERVED_WORDS.has(name));
 }
 
 /** The bare names that a task assigns, wherever in it: later tasks of the pipeline read them. */

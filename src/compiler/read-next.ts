@@ -63,7 +63,7 @@ function readArcs(context: CompileContext, node: Located | undefined, path: Path
       // An arc without a condition and one that is always true are the same arc.
       when: when === true ? undefined : when,
       args: args ? templates.value(args, under(arcPath, 'args'), `${arcPointer}/args`, scope) : undefined,
-      set: readSet(context, map, { path: arcPath, pointer: arcPointer, scope, bare: false }),
+      set: readSet(context, map, { path: arcPath, pointer: arcPointer, scope, inPipeline: false }),
     });
     arcs.push(arc);
   }

@@ -57,9 +57,10 @@ export function readPlaybook(
   const map = reader.item(root, '', PlaybookForm, 'root');
   if (!map) return undefined;
   readVersions(reader, map);
-  const steps = reader.list(getField(map, 'workflow'), 'workflow')?.items ?? [];
+  const workflow = reader.list(getField(map, 'workflow'), 'workflow');
+  const steps = workflow?.items ?? [];
   if (steps.length === 0) {
-    if (getField(map, 'workflow'))
+    if (workflow)
       reader.problem('INVALID_STEP_SCHEMA', map, 'workflow', 'the workflow has no steps; add `- step: start`');
     return undefined;
   }

@@ -44,7 +44,7 @@ export function readTaskPolicy(
       path: under(policyPath, name),
       pointer: `${pointer}/policy/${name}`,
       scope: name === 'before' ? place.before : place.after,
-      bare: true,
+      inPipeline: true,
     });
   return compact({
     rules: [...(old ?? []), ...rules, ...(old && rules.length === 0 ? [FAIL_ON_ERROR] : [])],
@@ -130,7 +130,7 @@ function readAction(
 ): RuleAction | undefined {
   const { reader, templates } = context;
   reader.fields(map, path, Object.keys(ActionForm.properties));
-  const set = readSet(context, map, { path, pointer, scope: place.after, bare: true });
+  const set = readSet(context, map, { path, pointer, scope: place.after, inPipeline: true });
   const named = getField(map, 'do');
   const action = named ? reader.word(named, under(path, 'do'), ACTIONS) : 'continue';
   if (!named && !set) reader.missing(map, path, 'do');

@@ -53,7 +53,12 @@ export function readStep(context: CompileContext, node: Located, name: string, i
     input: input
       ? context.templates.value(input, under(path, 'input'), `${pointer}/input`, scope.at('input', names))
       : undefined,
-    set: readSet(context, map, { path, pointer, scope: scope.at('stepSet'), bare: false }),
+    set: readSet(context, map, {
+      path,
+      pointer,
+      scope: scope.at(getField(map, 'loop') ? 'loopSet' : 'stepSet', names),
+      inPipeline: false,
+    }),
     output: readOutput(context, map, path),
     next: readNext(context, map, path, pointer),
     reaches: [],

@@ -9,6 +9,7 @@ import {
   type Located,
   type LocatedEntry,
   type LocatedMap,
+  type LocatedScalar,
   pointerPart,
   toJson,
 } from './located.ts';
@@ -49,6 +50,7 @@ const SPEC: ReadonlySet<string> = new Set(Object.keys(TaskSpecForm.properties));
 /** Fields that playbooks carry and that mean nothing: saying so is kinder than refusing the playbook. */
 const IGNORED: Readonly<Record<string, readonly string[]>> = { playbook: ['task'], noop: ['code'] };
 const ANY_TOOL: ToolForm = { summary: '', fields: {}, open: true };
+const END_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/;
 const TEMPLATE_IN_CODE = /\{\{ [A-Za-z_][\w.]*(?: \|[^{}]*)? \}\}/;
 
 export function readTask(context: CompileContext, draft: TaskDraft, place: TaskPlace): Task | undefined {
@@ -86,7 +88,7 @@ export function readTask(context: CompileContext, draft: TaskDraft, place: TaskP
       pointer,
       policyPlace,
     ),
-    set: readSet(context, map, { path, pointer, scope: after, bare: true }),
+    set: readSet(context, map, { path, pointer, scope: after, inPipeline: true }),
     timeout: readTimeout(context, map, spec, path, pointer, before),
     result: readResult(context, map, spec, path),
     effect: readEffect(context, map, path, pointer, place),
@@ -168,14 +170,25 @@ class ToolFields {
     }
     const pointer = `${this.#place.pointer}/with/${pointerPart(field)}`;
     if (this.#form.verbatim?.includes(field)) {
-      this.values[field] = toJson(value, pointer);
-      if (isText(value) && TEMPLATE_IN_CODE.test(value.value)) {
-        const message = `\`${field}\` is passed on as it stands, templates in it are not rendered; give the value to the program through \`input\``;
-        reader.problem('TEMPLATE_NOT_RENDERED', value, path, message);
-      }
+      this.values[field] = toJson(value, pointer, (text) => this.#verbatim(text, field, path));
       return;
     }
     this.values[field] = templates.value(value, path, pointer, this.#scope);
+  }
+
+  /** Every text of a task is a template to the runner, so what is none becomes a template that gives it back. */
+  #verbatim(node: LocatedScalar & { value: string }, field: string, path: Path): string {
+    const { reader } = this.#context;
+    const { value } = node;
+    if (!hasTemplate(value)) return value;
+    if (TEMPLATE_IN_CODE.test(value)) {
+      const message = `\`${field}\` is passed on as it stands, templates in it are not rendered; give the value to the program through \`input\``;
+      reader.problem('TEMPLATE_NOT_RENDERED', node, path, message);
+    }
+    if (END_RAW.test(value)) {
+      reader.problem('TEMPLATE_SYNTAX', node, path, `\`${field}\` cannot hold {% endraw %}; load it as a \`script\``);
+    }
+    return `{% raw %}${value}{% endraw %}`;
   }
 
   #unknown(key: string, offset: number, path: Path): void {

@@ -10,8 +10,10 @@ const SITUATIONS = {
   task: { names: [...IN_PIPELINE], pipeline: true, what: 'a task' },
   /** Rules and assignments after the call. */
   policy: { names: [...IN_PIPELINE, ...OUTCOME], pipeline: true, what: 'a task policy' },
-  /** Assignments of a step that ended: its pipeline is over, its tasks are read as `step.task`. */
-  stepSet: { names: [...OUTCOME, 'event'], pipeline: false, what: "a step's set" },
+  /** Assignments of a step whose pipeline has just ended. */
+  stepSet: { names: [...OUTCOME, 'event', 'iter', '_prev'], pipeline: true, what: "a step's set" },
+  /** The same after a loop: the iterations and their names are gone. */
+  loopSet: { names: [...OUTCOME, 'event'], pipeline: false, what: "a loop's set" },
   arc: { names: [...OUTCOME, 'event'], pipeline: false, what: 'an arc' },
   admit: { names: ['event'], pipeline: false, what: 'an admission rule' },
   loop: { names: [], pipeline: false, what: 'a loop' },

@@ -1,4 +1,6 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { compileTemplate } from '../kernel/expressions/compile-template.ts';
 import { compiled, compileText, playbook, problemsOf, withoutMarks, withTool } from './compile.fixture.ts';
 
 /** Where templates stand; each row puts one there. The step before is `first`, the tasks are `a` and `b`. */
@@ -23,6 +25,11 @@ const PLACES: Readonly<Record<string, (template: string) => string>> = {
     step(`tool: [{name: a, kind: noop, spec: {policy: {rules: [], after: [{ctx.x: "${t}"}]}}}, {name: b, kind: noop}]`),
   'task set': (t) => step(`tool: [{name: a, kind: noop, set: {ctx.x: "${t}"}}, {name: b, kind: noop}]`),
   'step set': (t) => step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], set: {ctx.x: "${t}"}`),
+  'step set without a loop': (t) =>
+    playbook(
+      `- {step: first, next: {arcs: [{step: second}]}}\n- {step: second, tool: [{name: a, kind: noop}, {name: b, kind: noop}], set: {ctx.x: "${t}"}}`,
+      'workload: {city: 1}\ntracing: {}\n',
+    ),
   'step input': (t) => step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], input: {x: "${t}"}`),
   arc: (t) => step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: first, when: "${t}"}]}`),
   'arc args': (t) =>
@@ -62,6 +69,7 @@ const SEES: Readonly<Record<string, readonly string[]>> = {
   'after hook': ['outcome', 'output', 'iter', 'each', 'a', 'b', 'first', '_prev', '_task', '_attempt'],
   'task set': ['outcome', 'output', 'iter', 'each', 'a', 'b', 'first', '_prev', '_task', '_attempt'],
   'step set': ['outcome', 'output', 'event', 'first'],
+  'step set without a loop': ['outcome', 'output', 'event', 'iter', 'a', 'b', 'first', '_prev'],
   'step input': ['iter', 'each', 'first'],
   arc: ['outcome', 'output', 'event', 'first'],
   'arc args': ['outcome', 'output', 'event', 'first'],
@@ -149,11 +157,44 @@ describe('templates', () => {
     expect(codes(withTool('{kind: noop}').replace('version: "1"', 'note: "{{ keychain.k }}"'))).toEqual([outside]);
   });
 
-  test('braces in code and in data are left alone', () => {
-    const { plan } = compiled(
-      withTool("{kind: python, code: \"d = {'a': {}}; f'{{x}}'\"}", 'workload: {t: "{{ not a template"}\n'),
+  test('braces in data are left alone, braces in code come out of the runner as they were', () => {
+    const text = withTool('{kind: noop}', 'workload: {t: "{{ not a template"}\n');
+    expect(compiled(text).plan.workload).toEqual({ t: '{{ not a template' });
+    expect(compiled(withTool('{kind: python, code: "x = {}"}')).plan.steps[0]!.tasks[0]!.with).toEqual({
+      code: 'x = {}',
+    });
+    expect(problemsOf(withTool('{kind: python, code: "{% endraw %}"}'))).toEqual(['TEMPLATE_SYNTAX 5:44']);
+    const piece = fc.constantFrom(
+      '{{',
+      '}}',
+      '{%',
+      '%}',
+      '{#',
+      '#}',
+      '{',
+      '}',
+      '-',
+      ' ',
+      '\n',
+      '\r',
+      '"',
+      "'",
+      '\\',
+      'raw',
+      'x',
+      '|',
+      'é',
     );
-    expect(plan.steps[0]!.tasks[0]!.with).toEqual({ code: "d = {'a': {}}; f'{{x}}'" });
-    expect(plan.workload).toEqual({ t: '{{ not a template' });
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+        const code = pieces.join('');
+        const result = compileText(withTool(`{kind: python, code: ${JSON.stringify(`#${code}`)}}`));
+        const rendered = result.ok
+          ? compileTemplate(result.plan.steps[0]!.tasks[0]!.with['code'] as string).evaluate({})
+          : '';
+        expect(rendered).toBe(`#${code}`);
+      }),
+      { seed: 5, numRuns: 300 },
+    );
   });
 });
