@@ -76,10 +76,13 @@ create index run_events_by_entity on runledger.run_events (run_key, type, path, 
 create index run_events_by_time on runledger.run_events using brin (persisted_at, type) with (pages_per_range = 16, autosummarize = on);
 create index run_events_by_stream on runledger.run_events (era, stream_xid, run_key, run_seq);
 
-create function runledger.refuse_change() returns trigger language plpgsql as $$
+create function runledger.refuse_change() returns trigger
+  language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   if tg_op = 'UPDATE'
     and current_setting('runledger.erasing', true) = pg_current_xact_id()::text
+    -- Anybody may set the setting; only erase_payloads runs as the owner.
+    and current_user = (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = tg_relid)
     and old.salt is not null and new.salt is null and new.payload is null
     and (new.run_key, new.run_seq, new.stream_xid, new.persisted_at, new.era, new.engine_attempt, new.logical_attempt,
          new.type, new.event_id, new.path, new.emitted_at, new.idempotency_key, new.record_hash, new.chain_hash)
@@ -96,7 +99,8 @@ create trigger append_only_truncate before truncate on runledger.run_events
   for each statement execute function runledger.refuse_change();
 
 -- A partition holds the runs of one range of keys, so that old runs lie together and can be detached together.
-create function runledger.ensure_partition(for_key bigint) returns void language plpgsql as $$
+create function runledger.ensure_partition(for_key bigint) returns void
+  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   width constant bigint := 100000;
   low constant bigint := (for_key / width) * width;

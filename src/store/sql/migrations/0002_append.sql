@@ -1,3 +1,7 @@
+-- The functions of this file run with the rights of the schema's owner, so that the application's role needs none to write
+-- the tables of the log itself: what is in the log came through here. The search path is fixed, lest a caller's own
+-- operators be run with those rights.
+
 -- Extends the chains of many runs in one transaction. Calls are in order; each has an answer of its own, and a refused
 -- call leaves nothing behind. Order of checks: duplicates, head, transition. The rule of an event is packed by the
 -- caller from the event catalogue: bits 0-7 run statuses that allow it, 8-15 the status it gives (0 = none),
@@ -15,7 +19,7 @@ create function runledger.append_core(
 -- A plan made anew for every call would cost more than the call, so it is made once per connection, perhaps while the
 -- tables are empty. Without sorts and full scans, and with the conditions written so that one index alone gives the order
 -- they ask for, it is the right plan for any size.
-) language plpgsql set plan_cache_mode = force_generic_plan
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
   n constant integer := array_length(e_run, 1);
@@ -246,7 +250,7 @@ create function runledger.create_runs(
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out run_keys bigint[], out run_ids text[], out created boolean[],
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
-) language plpgsql set enable_seqscan = off as $$
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   key bigint;
   found_id text;
@@ -295,7 +299,7 @@ create function runledger.erase_payloads(
   of_run bigint, of_seqs bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[],
   e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[], out erased integer
-) language plpgsql as $$
+) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   erased := 0;
   select a.seqs, a.us, a.other_us, a.fresh, a.answers, a.infos into seqs, us, other_us, fresh, answers, infos
@@ -313,7 +317,8 @@ begin
 end $$;
 
 -- Called on every new connection. A cluster with another identity is a restored copy: it begins a new era.
-create function runledger.open_session() returns integer language plpgsql as $$
+create function runledger.open_session() returns integer
+  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   cluster constant text := (select system_identifier::text from pg_control_system());
   now_era integer;
