@@ -1,0 +1,79 @@
+import type { Plan, RuleAction, Task } from '../contracts/plan.ts';
+import { type Assignment, assignments, type Condition, compileCondition, compilePlan } from './compile-plan.ts';
+import { type CompiledValue, compileValue } from './expressions/compile-value.ts';
+
+/** A task of a pipeline with its templates compiled. */
+export interface CompiledTask {
+  readonly task: Task;
+  readonly fields: CompiledValue;
+  readonly timeout: CompiledValue | undefined;
+  readonly rules: readonly CompiledRule[];
+  readonly before: readonly (readonly Assignment[])[];
+  readonly after: readonly (readonly Assignment[])[];
+  readonly finally: readonly (readonly Assignment[])[];
+  readonly set: readonly Assignment[];
+  /** Some rule retries: every try is told by its own attempt events. */
+  readonly retries: boolean;
+}
+
+export interface CompiledRule {
+  readonly when: Condition;
+  readonly action: RuleAction;
+  readonly attempts: CompiledValue | undefined;
+  readonly delay: CompiledValue | undefined;
+  readonly set: readonly Assignment[];
+}
+
+export interface CompiledPipeline {
+  readonly tasks: readonly CompiledTask[];
+  readonly names: ReadonlyMap<string, number>;
+  readonly iterator: string | undefined;
+  readonly input: CompiledValue | undefined;
+  readonly stepSet: readonly Assignment[];
+}
+
+const PIPELINES = new WeakMap<Plan, Map<string, CompiledPipeline>>();
+
+/** The pipeline of a step. Compiled when it is first used: a worker runs few of the steps of a large plan. */
+export function compilePipeline(plan: Plan, stepName: string): CompiledPipeline {
+  const known = PIPELINES.get(plan) ?? new Map<string, CompiledPipeline>();
+  PIPELINES.set(plan, known);
+  const found = known.get(stepName);
+  if (found) return found;
+  const step = compilePlan(plan).steps.get(stepName)?.step;
+  const tasks = (step?.tasks ?? []).map(compileTask);
+  const pipeline: CompiledPipeline = {
+    tasks,
+    names: new Map(tasks.map(({ task }, i) => [task.name, i])),
+    iterator: step?.loop?.iterator,
+    input: value(step?.input),
+    stepSet: step?.loop ? [] : assignments(step?.set, value),
+  };
+  known.set(stepName, pipeline);
+  return pipeline;
+}
+
+const value = (source: unknown): CompiledValue | undefined => (source === undefined ? undefined : compileValue(source));
+
+function compileTask(task: Task): CompiledTask {
+  const { policy } = task;
+  const hook = (list: readonly Readonly<Record<string, unknown>>[] | undefined) =>
+    (list ?? []).map((set) => assignments(set, value));
+  return {
+    task,
+    fields: compileValue(task.with),
+    timeout: value(task.timeout),
+    rules: (policy?.rules ?? []).map((rule) => ({
+      when: compileCondition(rule.when),
+      action: rule.then,
+      attempts: value(rule.then.attempts),
+      delay: value(rule.then.delay),
+      set: assignments(rule.then.set, value),
+    })),
+    before: hook(policy?.before),
+    after: hook(policy?.after),
+    finally: hook(policy?.finally),
+    set: assignments(task.set, value),
+    retries: policy?.rules.some((rule) => rule.then.do === 'retry') ?? false,
+  };
+}
