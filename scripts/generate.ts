@@ -7,7 +7,7 @@ import { ALERTS, Alert } from '../src/contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, type EventRow } from '../src/contracts/catalogue.ts';
 import { RunEventRecord, RunEventWrite } from '../src/contracts/envelope.ts';
 import { ERRORS } from '../src/contracts/errors.ts';
-import { Plan } from '../src/contracts/plan.ts';
+import { PLAN_SCHEMA_VERSIONS, Plan } from '../src/contracts/plan.ts';
 import { KeyPart } from '../src/contracts/primitives.ts';
 import { RunSnapshot, RunStatusSnapshot, StepSnapshot } from '../src/contracts/snapshot.ts';
 import { ArtifactRef, EngineRunRef, PlanRef, RunContext, StepOutput } from '../src/contracts/values.ts';
@@ -104,6 +104,19 @@ has to act first.
 ${Object.entries(ERRORS)
   .map(([code, row]) => `| ${code} | ${row.http} | ${row.exit} | ${row.retry} | ${row.cure} |`)
   .join('\n')}
+`,
+);
+
+files.set(
+  'docs/plan-versions.md',
+  `${GENERATED}# Versions of the plan's schema
+
+A runtime takes plans of its own schema version and of the three minor versions before it. A version that will no longer be
+taken is deprecated first: its end stands here from then on.
+
+| version | end |
+|---|---|
+${PLAN_SCHEMA_VERSIONS.map(({ version, end }) => `| ${version} | ${end ?? 'not deprecated'} |`).join('\n')}
 `,
 );
 

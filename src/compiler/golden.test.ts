@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { Compile } from 'typebox/compile';
 import { describe, expect, test } from 'vitest';
 import { PLAN_SCHEMA_VERSION } from '../contracts/plan.ts';
+import { PlanRef } from '../contracts/values.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { sha256Hex } from '../lib/hash.ts';
 import { found } from './compile.fixture.ts';
@@ -40,6 +42,14 @@ describe('golden playbooks', () => {
       planVersion: '2',
       sizeBytes: Buffer.byteLength(result.json),
     });
+    const schema = Compile(PlanRef);
+    expect(schema.Check(result.planRef)).toBe(true);
+    for (const field of ['uri', 'sha256', 'schemaVersion', 'planId', 'planVersion']) {
+      expect(schema.Check({ ...result.planRef, [field]: undefined })).toBe(false);
+    }
+    const { sizeBytes: _optional, ...required } = result.planRef;
+    expect(schema.Check({ ...required, expiresAt: '2030-01-01T00:00:00Z' })).toBe(true);
+    expect(schema.Check({ ...required, extra: 1 })).toBe(false);
   });
 
   test('a plan names its child by its exact version, and the child is compiled with it', () => {

@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '../contracts/errors.ts';
-import { PLAN_SCHEMA_VERSION, type Plan } from '../contracts/plan.ts';
+import { PLAN_SCHEMA_VERSIONS, type Plan } from '../contracts/plan.ts';
 import { compiled, playbook } from './compile.fixture.ts';
 import { isSupportedSchemaVersion, parsePlan } from './parse-plan.ts';
 
@@ -43,7 +44,7 @@ describe('a plan from anywhere', () => {
     expect(parsePlan(new TextEncoder().encode(good.json)).plan).toEqual(good.plan);
   });
 
-  test('WE-3.1c is refused if its bytes are not those of the reference', () => {
+  test('is refused if its bytes are not those of the reference', () => {
     const other = good.json.replace('x.test', 'y.test');
     expect(refusal(other, { sha256: good.sha256 }).code).toBe('PLAN_INTEGRITY_VALIDATION_FAILED');
     try {
@@ -68,7 +69,17 @@ describe('a plan from anywhere', () => {
       isSupportedSchemaVersion(version, 'v1.7'),
     );
     expect(taken).toEqual([true, true, true, true, false, false, false, false]);
-    expect(isSupportedSchemaVersion(PLAN_SCHEMA_VERSION)).toBe(true);
+    for (const { version } of PLAN_SCHEMA_VERSIONS) expect(isSupportedSchemaVersion(version)).toBe(true);
+  });
+
+  test('WE-3.1e the versions that are taken are published, and each but the newest has its end', () => {
+    const [newest, ...older] = PLAN_SCHEMA_VERSIONS;
+    expect(newest).toEqual({ version: good.plan.schemaVersion });
+    for (const { end } of older) expect(end).toMatch(/^\d{4}-\d{2}-\d{2}$/);
+    const published = readFileSync(new URL('../../docs/plan-versions.md', import.meta.url), 'utf8');
+    for (const { version, end } of PLAN_SCHEMA_VERSIONS) {
+      expect(published).toContain(`| ${version} | ${end ?? 'not deprecated'} |`);
+    }
   });
 
   test.each([

@@ -5,6 +5,14 @@ import { closed } from './values.ts';
 /** The version of the plan's own shape. A runner takes this minor version and the three before it. */
 export const PLAN_SCHEMA_VERSION = 'v1.0';
 
+/**
+ * Every version that a runner takes, newest first. A version is deprecated by giving it an end, a day on which the next
+ * release stops to take it; docs/plan-versions.md is made from this table.
+ */
+export const PLAN_SCHEMA_VERSIONS: readonly { readonly version: string; readonly end?: string }[] = [
+  { version: PLAN_SCHEMA_VERSION },
+];
+
 const o = Type.Optional;
 /** `/ # @ : |` separate the parts of an entity path and of the idempotency key. */
 export const StepName = Type.String({ minLength: 1, maxLength: 200, pattern: '^[^/#@:|\\u0000]+$' });
