@@ -116,6 +116,38 @@ export const ERRORS = {
     exit: 65,
     cure: 'Read the reason; the state does not allow this signal.',
   },
+  READ_ONLY_VIOLATION: {
+    http: 422,
+    retry: 'never',
+    exit: 65,
+    cure: 'Declare `effect: {class: write}` on the task, so that it passes the gate of writes.',
+  },
+  URL_NOT_ALLOWED: {
+    http: 403,
+    retry: 'never',
+    exit: 77,
+    cure: 'Allow the address in the configuration, if calls to it are meant.',
+  },
+  RESPONSE_TOO_LARGE: { http: 502, retry: 'never', exit: 1, cure: 'Ask for less at a time, or raise the limit.' },
+  SECRET_NOT_FOUND: {
+    http: 424,
+    retry: 'pause',
+    exit: 78,
+    cure: 'Put the secret into the secrets provider under this name, for this tenant and environment.',
+  },
+  SECRET_INVALID: {
+    http: 424,
+    retry: 'pause',
+    exit: 78,
+    cure: 'Give the secret the shape that the tool expects.',
+  },
+  ARTIFACT_NOT_FOUND: { http: 404, retry: 'never', exit: 66, cure: 'Check the reference and the artifact store.' },
+  ARTIFACT_CORRUPT: {
+    http: 409,
+    retry: 'never',
+    exit: 65,
+    cure: 'Do not use these bytes; restore the artifact from a backup.',
+  },
   // The ground
   CONFIG_INVALID: {
     http: 500,

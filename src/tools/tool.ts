@@ -28,6 +28,11 @@ export interface CallContext {
   readonly timeoutMs: number;
   /** The effect's key of a write, for destinations that honour one. */
   readonly idempotencyKey?: string;
+  /**
+   * The class under which the call was let through; the tool's own `classify` where it is absent. A tool that can tell
+   * must not do more than this allows: what was taken for a read has not passed the gate of writes.
+   */
+  readonly effectClass?: EffectClass;
   /** Output of the running call, line by line. Resolved secrets are redacted by the receiver. */
   readonly log: (stream: 'stdout' | 'stderr' | 'log', line: string) => void;
   readonly artifacts: ArtifactStore;
@@ -44,6 +49,8 @@ export interface ToolError {
   readonly retryable: boolean;
   /** What the destination asked for, such as Retry-After. */
   readonly retryAfterMs?: number;
+  /** The write was sent and its answer was lost, so it may have happened. Absent: it did not. */
+  readonly unknown?: true;
 }
 
 /** Every call yields exactly one outcome. Tools return it; what they throw becomes an error of kind `internal`. */
@@ -80,7 +87,7 @@ export interface Tool {
   call(input: Record<string, unknown>, context: CallContext): Promise<ToolOutcome>;
   /** The default key of a write: what makes this effect the same effect when it is tried again. */
   effectKey?(input: Record<string, unknown>, place: CallPlace): string;
-  /** Whether the destination itself refuses the second of two calls with one key. */
+  /** Whether a second call with the same key changes nothing more, because the destination or the operation sees to it. */
   honoursKey?(input: Record<string, unknown>): boolean;
   /** Asks the destination what became of a write. */
   reconcile?(input: Record<string, unknown>, context: CallContext): Promise<Reconciliation>;
@@ -90,13 +97,19 @@ export interface Tool {
   close?(): Promise<void>;
 }
 
+/** What the log holds of an artifact, beside its kind. */
+export interface StoredArtifact {
+  readonly uri: string;
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** When the retention of its kind ends; absent where it is kept. */
+  readonly expiresAt?: string;
+}
+
 /** Where values live that are too large for the log. Content-addressed: the same bytes have one place. */
 export interface ArtifactStore {
   readonly name: string;
-  put(
-    bytes: Uint8Array | AsyncIterable<Uint8Array>,
-    kind: string,
-  ): Promise<{ uri: string; sha256: string; sizeBytes: number }>;
+  put(bytes: Uint8Array | AsyncIterable<Uint8Array>, kind: string): Promise<StoredArtifact>;
   /** Verifies the hash that the reference names; a missing or changed artifact is an error. */
   get(uri: string): Promise<Uint8Array>;
 }
