@@ -26,6 +26,7 @@ const PACKAGE_OWNERS: Record<string, readonly string[]> = {
   re2js: ['kernel/expressions'],
   yaml: ['compiler'],
   pg: ['store', 'tools/postgres'],
+  '@duckdb/node-api': ['tools/duckdb'],
   vitest: ['testing'],
   'fast-check': ['testing'],
 };
