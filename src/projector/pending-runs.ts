@@ -9,6 +9,8 @@ interface PendingRun {
   micros: number;
   /** The projection is complete when its watermark is here. */
   target: number;
+  /** The target when the run was taken; a greater one was found since. */
+  takenTarget: number;
   size: number;
   busy: boolean;
   failures: number;
@@ -20,6 +22,8 @@ export interface RunOutcome {
   readonly runKey: number;
   /** How far the saved projection goes now. */
   readonly watermark: number;
+  /** The log ended there when the run was claimed: a server that took over may have lost what was seen before. */
+  readonly atEnd?: boolean;
   /** It has to be read again, whatever the watermark says. */
   readonly stale?: boolean;
   /** Store time of the last event that was projected. */
@@ -54,6 +58,7 @@ export class PendingRuns {
       place: startOf(era, xid),
       micros,
       target: lastSeq,
+      takenTarget: lastSeq,
       size: lastSeq - firstSeq + 1,
       busy: false,
       failures: 0,
@@ -73,7 +78,10 @@ export class PendingRuns {
       events += run.size;
       if (alone || batch.length === MAX_BATCH_RUNS) break;
     }
-    for (const run of batch) run.busy = true;
+    for (const run of batch) {
+      run.busy = true;
+      run.takenTarget = run.target;
+    }
     return batch.map((run) => run.runKey);
   }
 
@@ -82,7 +90,8 @@ export class PendingRuns {
     if (!run) return;
     // Whoever has had a turn goes to the end of the queue, so that one endless run does not keep the others waiting.
     this.#runs.delete(outcome.runKey);
-    if (outcome.error === undefined && !outcome.stale && outcome.watermark >= run.target) return;
+    const complete = outcome.watermark >= run.target || (outcome.atEnd && run.target === run.takenTarget);
+    if (outcome.error === undefined && !outcome.stale && complete) return;
     run.busy = false;
     run.size = Math.max(1, run.target - outcome.watermark);
     if (outcome.micros !== undefined) run.micros = outcome.micros;

@@ -111,13 +111,13 @@ function choose(
     const { runKey, watermark, lastSeq, staleUntil, stateBytes, ageMs, claimed } = stand;
     const waitMs = saveEveryMs(stateBytes) - ageMs;
     if (!claimed) done.push({ runKey, watermark, stale: staleUntil !== undefined, waitMs: pollMs });
-    else if (watermark >= lastSeq && staleUntil === undefined) done.push({ runKey, watermark });
+    else if (watermark >= lastSeq && staleUntil === undefined) done.push({ runKey, watermark, atEnd: true });
     else if (waitMs > 0 && staleUntil === undefined) done.push({ runKey, watermark, waitMs });
     else due.push(stand);
   }
-  // A run without a row cannot be projected, and cannot have events either.
+  // A run without a row has no events any more.
   const known = new Set(stands.map((stand) => stand.runKey));
-  for (const runKey of runKeys) if (!known.has(runKey)) done.push({ runKey, watermark: Number.POSITIVE_INFINITY });
+  for (const runKey of runKeys) if (!known.has(runKey)) done.push({ runKey, watermark: 0, atEnd: true });
   return { done, due };
 }
 

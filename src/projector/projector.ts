@@ -51,6 +51,9 @@ export interface Projector {
   report(): ProjectorReport;
 }
 
+/** Well below the second that a projection may be behind. */
+export const DEFAULT_POLL_MS = 100;
+
 export function createProjector(options: ProjectorOptions): Projector {
   return new PollingProjector(options);
 }
@@ -93,7 +96,7 @@ class PollingProjector implements Projector {
 
   constructor(options: ProjectorOptions) {
     this.#store = options.store.projections;
-    this.#pollMs = positive('pollMs', options.pollMs ?? 100);
+    this.#pollMs = positive('pollMs', options.pollMs ?? DEFAULT_POLL_MS);
     this.#lagAlertMs = positive('lagAlertMs', options.lagAlertMs ?? 5000);
     this.#horizonAlertMs = positive('horizonAlertMs', options.horizonAlertMs ?? 5000);
     this.#quietMs = positive('episodeQuietMs', options.episodeQuietMs ?? 10_000);
