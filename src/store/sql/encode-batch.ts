@@ -17,7 +17,7 @@ interface Relations {
   readonly events: PreparedEvent[];
   /** Per event the number of its step attempt, from 1 on; 0 where it is no fact of the step machine. */
   readonly slots: number[];
-  /** Per event the number of an earlier one with the same key; 0 where there is none. */
+  /** Per event the number of the last one before it with the same key; 0 where there is none. */
   readonly priors: number[];
   readonly slotRuns: number[];
   readonly slotPaths: string[];
@@ -34,7 +34,7 @@ export function relate(calls: readonly Pick<PreparedCall, 'runKey' | 'events'>[]
       // The key names the run, so that one map serves all runs of the batch.
       const key = prepared.event.idempotencyKey;
       const prior = seen.get(key);
-      if (prior === undefined) seen.set(key, out.events.length);
+      seen.set(key, out.events.length);
       out.priors.push(prior ?? 0);
       out.slots.push(prepared.isStepFact ? slotFor(call.runKey, prepared, slotOf, out) : 0);
     }

@@ -33,7 +33,7 @@ declare
   now_at timestamptz; now_xid bigint; now_era integer; us_bytes bytea;
   run_us bigint; run_xid bigint; run_at timestamptz; run_era integer;
   special boolean; latest_at timestamptz; latest_xid bigint;
-  r integer := 0; a integer := 1; z integer; refused integer;
+  r integer := 0; a integer := 1; z integer; refused integer; prior integer;
   rule integer; answer integer; st integer; mask integer; new_ones integer;
   head bytea; seq bigint; decided bigint;
 begin
@@ -154,10 +154,15 @@ begin
         for i in a .. z loop
           if stored[i] is not null then
             seqs[i] := stored[i]; fresh[i] := false; other_us[i] := (extract(epoch from stored_at[i]) * 1000000)::bigint;
-          elsif e_prior[i] > 0 and seqs[e_prior[i]] is not null then
-            seqs[i] := seqs[e_prior[i]]; fresh[i] := false; other_us[i] := coalesce(other_us[e_prior[i]], us);
           else
-            fresh[i] := true; new_ones := new_ones + 1;
+            -- The same event in an earlier call of the batch, unless that call was refused: then one before it may count.
+            prior := e_prior[i];
+            while prior > 0 and prior < a and seqs[prior] is null loop prior := e_prior[prior]; end loop;
+            if prior > 0 and seqs[prior] is not null then
+              seqs[i] := seqs[prior]; fresh[i] := false; other_us[i] := coalesce(other_us[prior], us);
+            else
+              fresh[i] := true; new_ones := new_ones + 1;
+            end if;
           end if;
         end loop;
         if new_ones > 0 and c_expect[c] <> r_decided[r] then
