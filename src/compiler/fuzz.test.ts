@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { AppError } from '../contracts/errors.ts';
+import type { Plan } from '../contracts/plan.ts';
+import { compilePlan } from '../kernel/compile-plan.ts';
+import { compilePipeline } from '../kernel/pipeline-plan.ts';
 import { compiled, compileText, folder } from './compile.fixture.ts';
 import { parsePlan } from './parse-plan.ts';
 import { planProblems } from './plan-problems.ts';
@@ -81,6 +85,12 @@ function random(seed: number): () => number {
   };
 }
 
+/** Every template of a compiled plan parses again where it is used; the kernel throws if one does not. */
+function takenByKernel(plan: Plan): void {
+  compilePlan(plan);
+  for (const step of plan.steps) compilePipeline(plan, step.stepId);
+}
+
 function mutate(text: string, next: () => number): string {
   let out = text;
   for (let i = 1 + Math.floor(next() * 3); i > 0; i--) {
@@ -118,6 +128,7 @@ describe('mutated playbooks', () => {
           plans++;
           expect(planProblems(result.plan)).toEqual([]);
           expect(parsePlan(result.json, { sha256: result.sha256 }).plan).toEqual(result.plan);
+          takenByKernel(result.plan);
           continue;
         }
         const lines = text.split('\n');
@@ -135,6 +146,100 @@ describe('mutated playbooks', () => {
     },
   );
 });
+
+const VALUES: readonly unknown[] = [
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  9_007_199_254_740_991,
+  '',
+  ' ',
+  'x',
+  'start',
+  'fetch',
+  '{{ ctx.a }}',
+  '{{ nope }}',
+  '{{',
+  '{% raw %}',
+  '\u200b',
+  'a/b',
+  'ctx',
+  'previous',
+  'x'.repeat(70_000),
+  [],
+  [null],
+  [[]],
+  {},
+  { kind: 'noop' },
+  { step: 'start' },
+  { when: true },
+  { then: {} },
+  { else: null },
+  { do: 'jump' },
+  { constructor: 1 },
+  [{ kind: 'playbook', path: 'lib/child' }],
+];
+
+/** The same values with some of them replaced, removed, or put under another key. */
+function disturb(value: unknown, next: () => number, chance: number): unknown {
+  if (next() < chance) return VALUES[Math.floor(next() * VALUES.length)];
+  if (Array.isArray(value)) return value.flatMap((item) => (next() < chance ? [] : [disturb(item, next, chance)]));
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).flatMap(([key, item]): [string, unknown][] => {
+    if (next() < chance) return [];
+    const name = next() < chance ? (FIELDS[Math.floor(next() * FIELDS.length)] ?? key) : key;
+    return [[name, disturb(item, next, chance)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+const FIELDS = [
+  'step',
+  'tool',
+  'kind',
+  'name',
+  'spec',
+  'policy',
+  'rules',
+  'when',
+  'then',
+  'else',
+  'set',
+  'set_ctx',
+  'loop',
+  'in',
+  'next',
+  'arcs',
+  'retry',
+  'effect',
+  'input',
+  'join',
+  'output',
+];
+
+test.each([1, 2])(
+  'disturbed playbooks give plans that are valid, or coded problems (seed %i)',
+  { timeout: 60_000 },
+  (seed) => {
+    const next = random(seed);
+    const values = GOLDEN.map((text) => parse(text) as unknown);
+    const codes = new Set<string>();
+    let plans = 0;
+    for (let round = 0; round < 250; round++) {
+      const text = JSON.stringify(disturb(values[round % values.length], next, 0.002 + next() * 0.03));
+      const result = compileText(text, { resolve });
+      if (result.ok) {
+        plans++;
+        expect(planProblems(result.plan)).toEqual([]);
+        takenByKernel(result.plan);
+      } else for (const { code } of result.problems) codes.add(code);
+    }
+    expect(codes.size).toBeGreaterThan(7);
+    expect(plans).toBeGreaterThan(5);
+  },
+);
 
 test('mutated plans are refused with a code, or are plans', { timeout: 60_000 }, () => {
   const next = random(7);

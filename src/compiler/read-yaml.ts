@@ -45,7 +45,8 @@ export function readYaml(source: SourceFile, problems: ProblemList): Located | u
     return undefined;
   }
   if (document.errors.length > 0) {
-    for (const error of document.errors.slice(0, 20)) reportSyntax(error, source, problems);
+    // One mistake makes the parser stumble again and again; what follows the first few says nothing.
+    for (const error of document.errors.slice(0, 5)) reportSyntax(error, source, problems);
     return undefined;
   }
   const directive = document.directives?.yaml;
