@@ -1,4 +1,6 @@
-import type { RunEventRecord } from '../contracts/envelope.ts';
+import type { RunEventRecord, RunEventWrite } from '../contracts/envelope.ts';
+import { AppError } from '../contracts/errors.ts';
+import { eventProblems } from '../contracts/validate-event.ts';
 import type { EventDraft } from '../kernel/commands.ts';
 import { idempotencyKey } from '../lib/idempotency-key.ts';
 import { TEST_CONTEXT } from './record-log.ts';
@@ -20,7 +22,7 @@ export class MemoryLog {
       const key = idempotencyKey({ ...this.#identity, ...draft });
       if (this.#byKey.has(key)) continue;
       const runSeq = this.records.length + 1;
-      const record: RunEventRecord = {
+      const event: RunEventWrite = {
         eventId: `00000000-0000-4000-8000-${String(runSeq).padStart(12, '0')}`,
         ...this.#identity,
         ...TEST_CONTEXT,
@@ -28,9 +30,13 @@ export class MemoryLog {
         engineAttemptId: draft.engineAttemptId ?? 1,
         emittedAt: now,
         idempotencyKey: key,
-        runSeq,
-        persistedAt: now,
       };
+      const [problem] = eventProblems(event);
+      if (problem) {
+        const message = `${draft.eventType} cannot be stored: ${problem.path} ${problem.message}`;
+        throw new AppError('SCHEMA_VALIDATION_FAILED', message, { event, problem });
+      }
+      const record: RunEventRecord = { ...event, runSeq, persistedAt: now };
       this.#byKey.set(key, record);
       this.records.push(record);
       fresh.push(record);
