@@ -25,6 +25,14 @@ test('RQ-2.2b a failure that an arc handles is settled: the run completes and li
   expect(run.snapshot.failedSteps).toBe(1);
 });
 
+test('an arc without a condition always matches, a failure too: the run goes on and lists it as handled', () => {
+  const run = new Scenario(buildPlan([{ stepId: 'a', next: ['b'] }, { stepId: 'b' }]));
+  run.start();
+  expect(run.fail('a')).toContain('StepScheduled b');
+  expect(run.complete('b').at(-1)).toBe('RunCompleted');
+  expect(run.log.at(-1)?.payload).toMatchObject({ handledFailures: [{ stepId: 'a' }] });
+});
+
 test('RQ-2.2b best_effort settles a failure without an arc', () => {
   const run = new Scenario(buildPlan([{ stepId: 'a', failure: { mode: 'best_effort' } }]));
   run.start();
