@@ -85,12 +85,7 @@ export function eventColumns({ events, slots, priors }: Pick<Relations, 'events'
     logicals[i] = event.logicalAttemptId;
     emitted[i] = event.emittedAt;
     rules[i] = prepared.rule;
-    const at = i * FIXED_BYTES;
-    const id = event.eventId;
-    bytes.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), at, 16, 'hex');
-    bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
-    bytes.write(prepared.salt, at + 48, 16, 'latin1');
-    bytes.write(prepared.recordHash, at + 64, 32, 'hex');
+    writeFixed(bytes, i * FIXED_BYTES, prepared);
     if (prepared.payload !== null) bytes.write(prepared.payload, (starts[i] as number) - 1, 'utf8');
   }
   return [
@@ -104,6 +99,37 @@ export function eventColumns({ events, slots, priors }: Pick<Relations, 'events'
     array(rules),
     arrayUnless(slots, 0),
     arrayUnless(priors, 0),
+    bytes,
+  ];
+}
+
+function writeFixed(bytes: Buffer, at: number, { event, salt, recordHash }: PreparedEvent): void {
+  const id = event.eventId;
+  bytes.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), at, 16, 'hex');
+  bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
+  bytes.write(salt, at + 48, 16, 'latin1');
+  bytes.write(recordHash, at + 64, 32, 'hex');
+}
+
+/** The parameters of append_one. */
+export function encodeOne({ runKey, events, expectedHead }: PreparedCall): unknown[] {
+  const prepared = events[0] as PreparedEvent;
+  const { event, code, path, payload, rule } = prepared;
+  const bytes = Buffer.allocUnsafe(FIXED_BYTES);
+  writeFixed(bytes, 0, prepared);
+  const { engineAttemptId, logicalAttemptId, emittedAt } = event;
+  const head = expectedHead ?? null;
+  return [
+    runKey,
+    code,
+    path,
+    engineAttemptId,
+    logicalAttemptId,
+    emittedAt,
+    payload,
+    rule,
+    STEP_TYPE_CODES,
+    head,
     bytes,
   ];
 }

@@ -31,62 +31,12 @@ declare
   chains bytea[] := array[null]; other_at timestamptz[] := array[null]; other_xid bigint[] := array[null];
   stored bigint[]; stored_at timestamptz[]; has_stored boolean; masks integer[];
   now_at timestamptz; now_xid bigint; now_era integer; us_bytes bytea;
-  run_us bigint; run_xid bigint; run_at timestamptz; run_era integer;
+  run_us bigint; run_xid bigint;
   special boolean; latest_at timestamptz; latest_xid bigint;
   r integer := 0; a integer := 1; z integer; refused integer; prior integer;
   rule integer; answer integer; st integer; mask integer; new_ones integer;
   head bytea; seq bigint; decided bigint;
 begin
-  if n = 1 then
-    -- The same checks for a lone event, with as few statements as possible: each one costs more than its work.
-    select t.status, t.last_seq, t.decided_seq, t.chain_head, t.last_persisted_at, t.stream_era, t.stream_xid
-      into st, seq, decided, head, run_at, run_era, run_xid
-      from runledger.runs t where t.run_key = e_run[1] for update;
-    if not found then
-      answers := array[1]; infos := array[0]; return;
-    end if;
-    select x.idempotency_key = substring(e_bytes from 17 for 32), x.run_seq, (extract(epoch from x.persisted_at) * 1000000)::bigint
-      into has_stored, run_us, us from runledger.run_events x
-     where x.run_key = e_run[1] and x.idempotency_key >= substring(e_bytes from 17 for 32)
-     order by x.idempotency_key limit 1;
-    if has_stored then
-      seqs := array[run_us]; fresh := array[false]; return;
-    end if;
-    rule := e_rule[1];
-    if c_expect[1] <> decided then
-      answers := array[2]; infos := array[decided]; return;
-    elsif rule & st = 0 then
-      answers := array[3]; infos := array[st::bigint]; return;
-    elsif rule & 469762048 <> 0 then
-      select coalesce(bit_or(1 << (t.ord::integer - 1)), 0) into mask
-        from unnest(step_types) with ordinality t(type, ord), lateral (
-          select e.logical_attempt as attempt from runledger.run_events e
-           where e.run_key = e_run[1] and e.type = t.type and e.path = s_path[1] and e.logical_attempt >= s_attempt[1]
-           order by e.logical_attempt limit 1) x
-       where x.attempt = s_attempt[1];
-      if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
-        answers := array[4]; infos := array[mask::bigint]; return;
-      end if;
-    end if;
-    select s.era, greatest(run_at, clock_timestamp()),
-           case when s.era = run_era then greatest(run_xid, pg_current_xact_id()::text::bigint) else pg_current_xact_id()::text::bigint end
-      into now_era, now_at, now_xid from runledger.stream_state s;
-    us := (extract(epoch from now_at) * 1000000)::bigint;
-    head := sha256(head || substring(e_bytes from 65 for 32) || int8send(seq + 1) || int8send(us));
-    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
-        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
-      values (e_run[1], seq + 1, now_xid, now_at, now_era, coalesce(e_engine[1], 1), coalesce(e_logical[1], 1), e_type[1],
-        encode(substring(e_bytes from 1 for 16), 'hex')::uuid, e_path[1], e_emitted[1], substring(e_bytes from 17 for 32),
-        substring(e_bytes from 65 for 32), head, substring(e_bytes from 49 for 16),
-        case when e_length[1] >= 0 then convert_from(substring(e_bytes from e_from[1] for e_length[1]), 'UTF8') end);
-    update runledger.runs set last_seq = seq + 1, chain_head = head, last_persisted_at = now_at, stream_era = now_era, stream_xid = now_xid,
-        decided_seq = case when rule & 536870912 <> 0 then seq + 1 else decided_seq end,
-        status = case when rule & 65280 <> 0 then (rule >> 8) & 255 else status end
-      where run_key = e_run[1];
-    seqs := array[seq + 1];
-    return;
-  end if;
-
   seqs := array[null]; other_us := array[null]; fresh := array[null]; answers := array[null]; infos := array[null];
   -- Locks first, in a statement of their own and in key order: a duplicate check in the same statement would read a
   -- snapshot older than the lock.
@@ -243,6 +193,70 @@ begin
       from unnest(r_key, r_seq, r_decided, r_status, r_head) u(key, seq, decided, status, head)
      where t.run_key = u.key and t.last_seq <> u.seq;
   end if;
+end $$;
+
+-- The same for a lone event, in as few statements as possible: starting one costs more than its work. The answer is that
+-- of append_core; `fresh` is false where the event was stored before.
+create function runledger.append_one(
+  of_run bigint, of_type smallint, of_path text, of_engine integer, of_logical integer, of_emitted text, of_payload text,
+  rule integer, step_types smallint[], expect bigint, fixed bytea,
+  out seq bigint, out us bigint, out fresh boolean, out answer integer, out info bigint
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+  run record;
+  mask integer;
+begin
+  select t.status, t.last_seq, t.decided_seq, t.chain_head, t.last_persisted_at, t.stream_era, t.stream_xid
+    into run from runledger.runs t where t.run_key = of_run for update;
+  if not found then
+    answer := 1; info := 0; return;
+  end if;
+  select x.idempotency_key <> substring(fixed from 17 for 32), x.run_seq, (extract(epoch from x.persisted_at) * 1000000)::bigint
+    into fresh, seq, us from runledger.run_events x
+   where x.run_key = of_run and x.idempotency_key >= substring(fixed from 17 for 32)
+   order by x.idempotency_key limit 1;
+  if not fresh then
+    return;
+  elsif expect <> run.decided_seq then
+    answer := 2; info := run.decided_seq; return;
+  elsif rule & run.status = 0 then
+    answer := 3; info := run.status; return;
+  elsif rule & 469762048 <> 0 then
+    select coalesce(bit_or(1 << (t.ord::integer - 1)), 0) into mask
+      from unnest(step_types) with ordinality t(type, ord), lateral (
+        select e.logical_attempt as attempt from runledger.run_events e
+         where e.run_key = of_run and e.type = t.type and e.path = of_path and e.logical_attempt >= of_logical
+         order by e.logical_attempt limit 1) x
+     where x.attempt = of_logical;
+    if mask & ((rule >> 16) & 31) <> (rule >> 16) & 31 or mask & ((rule >> 21) & 31) <> 0 then
+      answer := 4; info := mask; return;
+    end if;
+  end if;
+  -- The clock is read here, after the lock.
+  with now as (
+    select s.era, greatest(run.last_persisted_at, clock_timestamp()) as at, pg_current_xact_id()::text::bigint as xid
+      from runledger.stream_state s offset 0),
+  stamp as (
+    select now.era, now.at, (extract(epoch from now.at) * 1000000)::bigint as us,
+           case when now.era = run.stream_era then greatest(run.stream_xid, now.xid) else now.xid end as xid from now offset 0),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select of_run, run.last_seq + 1, stamp.xid, stamp.at, stamp.era, of_engine, of_logical, of_type,
+             encode(substring(fixed from 1 for 16), 'hex')::uuid, of_path, of_emitted, substring(fixed from 17 for 32),
+             substring(fixed from 65 for 32),
+             sha256(run.chain_head || substring(fixed from 65 for 32) || int8send(run.last_seq + 1) || int8send(stamp.us)),
+             substring(fixed from 49 for 16), of_payload
+        from stamp
+      returning run_seq, stream_xid, persisted_at, era, chain_hash)
+  update runledger.runs t
+     set last_seq = added.run_seq, chain_head = added.chain_hash, last_persisted_at = added.persisted_at,
+         stream_era = added.era, stream_xid = added.stream_xid,
+         decided_seq = case when rule & 536870912 <> 0 then added.run_seq else t.decided_seq end,
+         status = case when rule & 65280 <> 0 then (rule >> 8) & 255 else t.status end
+    from added where t.run_key = of_run
+  returning t.last_seq, (extract(epoch from t.last_persisted_at) * 1000000)::bigint into seq, us;
 end $$;
 
 -- Creates runs together with their first events. A run that exists already (by id, request or trigger) is answered with
