@@ -24,7 +24,7 @@ export interface PipelineContext {
 }
 
 /** How a call ended, in the words of the language, with the value that templates will see (already redacted). */
-export type TaskOutcome = Outcome & { readonly result?: StoredValue };
+export type TaskOutcome = Outcome & { readonly result?: StoredValue; readonly [detail: string]: unknown };
 
 /** What the templates of one pipeline see. */
 export class PipelineScopes {
