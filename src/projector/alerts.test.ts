@@ -174,7 +174,9 @@ test('ES-1.4c a lag above 5 s raises PROJECTOR_LAG_HIGH (P2), once for as long a
   await projectAll(createProjector({ ...options, store: withFault(bench.store, { aheadMs: () => aheadMs }) }));
   expect(await lags()).toHaveLength(1);
   await appendAll(bench.store, stepOf(run, 'a'));
-  await createProjector({ ...options, episodeQuietMs: 1 }).runOnce();
+  const quiet = `update runledger.episodes set seen_at = seen_at - interval '61 seconds'`;
+  await bench.store.postgres.query({ name: 'quiet_for_a_minute', text: quiet });
+  await createProjector(options).runOnce();
   expect(await lags()).toHaveLength(2);
   await projectAll(createProjector(bench));
 });
