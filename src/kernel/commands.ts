@@ -169,3 +169,6 @@ export type Command = Base &
   );
 
 export type CommandOf<T extends Command['type']> = Extract<Command, { type: T }>;
+
+/** A command before the shell says what time it is. */
+export type TimelessCommand = Command extends infer C ? (C extends Command ? Omit<C, 'now'> : never) : never;

@@ -3,7 +3,7 @@ import { AppError } from '../contracts/errors.ts';
 import type { Plan } from '../contracts/plan.ts';
 import type { RunSnapshot } from '../contracts/snapshot.ts';
 import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
-import type { Command, Decision, EventDraft } from '../kernel/commands.ts';
+import type { Command, Decision, EventDraft, TimelessCommand } from '../kernel/commands.ts';
 import { decide } from '../kernel/decide.ts';
 import { unitEntity } from '../kernel/entity-path.ts';
 import { foldWithReport } from '../kernel/evolve.ts';
@@ -13,9 +13,6 @@ import { initialState, type RunState } from '../kernel/state.ts';
 import { toSnapshot } from '../kernel/to-snapshot.ts';
 import { runStarted, TEST_CONTEXT, TEST_PLAN_REF } from './record-log.ts';
 import { MemoryLog } from './stamp-events.ts';
-
-/** A command without what the scenario adds by itself. */
-export type ShortCommand = Command extends infer C ? (C extends Command ? Omit<C, 'now'> : never) : never;
 
 export const TEST_ERROR: ErrorInfo = { category: 'tool', code: 'BOOM', message: 'It broke.', retryable: true };
 
@@ -56,12 +53,12 @@ export class Scenario {
   }
 
   /** The answer of the kernel, with nothing stored. */
-  ask(command: ShortCommand): Decision {
+  ask(command: TimelessCommand): Decision {
     return decide(this.plan, this.state, { ...command, now: this.now } as Command);
   }
 
   /** What is decided, stored and folded. A refusal is thrown. */
-  when(command: ShortCommand): string[] {
+  when(command: TimelessCommand): string[] {
     const decision = this.ask(command);
     if ('reject' in decision) throw new AppError(decision.reject.code, decision.reject.message);
     if ('need' in decision) throw new AppError('INTERNAL', `needs ${decision.need.join(', ')}`);
