@@ -25,9 +25,12 @@ export interface PostgresOptions extends PostgresTarget {
 const SESSION =
   '-c synchronous_commit=on -c lock_timeout=20s -c statement_timeout=120s -c idle_in_transaction_session_timeout=60s -c timezone=UTC -c jit=off';
 
-/** A query with a name is parsed and planned once per connection. */
+/**
+ * A query with a name is parsed once per connection, and after some calls planned for any values. Without a name it is
+ * planned for the values at hand: for conditions that some values make selective and others do not.
+ */
 export interface Statement {
-  readonly name: string;
+  readonly name?: string;
   readonly text: string;
 }
 
@@ -41,6 +44,7 @@ export class Postgres {
   readonly #pool: pg.Pool;
   readonly #options: PostgresOptions;
   #closed = false;
+  #losses = 0;
 
   constructor(options: PostgresOptions) {
     this.#options = options;
@@ -53,7 +57,17 @@ export class Postgres {
       },
     } as pg.PoolConfig);
     // A pooled connection that breaks while idle is replaced; the next query finds out if the server is gone.
-    this.#pool.on('error', () => {});
+    this.#pool.on('error', () => {
+      this.#losses += 1;
+    });
+  }
+
+  /**
+   * How often a connection was lost. The server that answers afterwards may have been restored, or be another one that
+   * never saw the last commits: who remembers what it read has to ask again when this number has changed.
+   */
+  get losses(): number {
+    return this.#losses;
   }
 
   /** Runs one statement. It must be safe to run twice: a lost connection is answered by running it again. */
@@ -94,6 +108,7 @@ export class Postgres {
       try {
         return await work();
       } catch (error) {
+        if (isConnectionLoss(error)) this.#losses += 1;
         if (this.#closed) throw new AppError('STORE_UNAVAILABLE', 'The store is closed', {}, { cause: error });
         const again = isConnectionLoss(error) || (isContention(error) && options.contention !== 'throw');
         if (!again) throw error;

@@ -88,23 +88,23 @@ export async function readRunEvents(
 ): Promise<LedgerRecord[]> {
   const values: unknown[] = [run.runKey, filter.afterSeq ?? 0, filter.limit];
   let where = 'x.run_key = $1 and x.run_seq > $2';
-  let name = 'read_events';
+  let name: string | undefined = 'read_events';
   if (filter.throughSeq !== undefined) {
     where += ` and x.run_seq <= $${values.push(filter.throughSeq)}`;
-    name += '_through';
+    name = 'read_events_through';
   }
   if (filter.types) {
     where += ` and x.type = any($${values.push(`{${filter.types.join(',')}}`)}::smallint[])`;
-    name += '_types';
+    name = undefined;
   }
   if (filter.entity !== undefined) {
     const at = values.push(filter.entity);
-    // '0' follows '/' in the C collation, so this range is exactly what lies below the entity.
-    where += ` and (x.path = $${at} or (x.path collate "C" >= $${at} || '/' and x.path collate "C" < $${at} || '0'))`;
-    name += '_entity';
+    // '0' follows '/' in byte order: one range of the index holds the entity and what lies below it, and little else.
+    where += ` and x.path >= $${at} and x.path < $${at} || '0' and (x.path = $${at} or x.path >= $${at} || '/')`;
+    name = undefined;
   }
   const text = `select ${RECORD_COLUMNS} from runledger.run_events x where ${where} order by x.run_seq limit $3`;
-  const rows = await postgres.query<EventRecordRow>({ name, text }, values);
+  const rows = await postgres.query<EventRecordRow>(name === undefined ? { text } : { name, text }, values);
   return rows.map((row) => toRecord(run, row));
 }
 

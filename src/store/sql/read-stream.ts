@@ -93,7 +93,7 @@ export async function readWindow(postgres: Postgres, filter: WindowFilter): Prom
        and ($4::text is null or r.tenant_id = $4)
        and ($5::timestamptz is null or (x.persisted_at, r.run_id collate "C", x.run_seq) > ($5, $6 collate "C", $7::bigint))
      order by x.persisted_at, r.run_id collate "C", x.run_seq limit $8`;
-  const rows = await postgres.query<StreamRow>({ name: 'read_window', text }, [
+  const rows = await postgres.query<StreamRow>({ text }, [
     `{${filter.types.join(',')}}`,
     filter.from,
     filter.to,

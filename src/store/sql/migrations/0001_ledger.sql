@@ -60,7 +60,8 @@ create table runledger.run_events (
   logical_attempt integer not null,
   type smallint not null,
   event_id uuid not null,
-  path text not null,
+  -- In byte order, so that a range of the index is exactly what lies below an entity.
+  path text collate "C" not null,
   emitted_at text not null,
   idempotency_key bytea not null,
   record_hash bytea not null,
