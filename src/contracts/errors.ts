@@ -24,6 +24,8 @@ export const ERRORS = {
   RUN_EXISTS: { http: 409, retry: 'never', exit: 65, cure: 'Choose another run id.' },
   RUN_AMBIGUOUS: { http: 409, retry: 'never', exit: 66, cure: 'Give more characters of the run id.' },
   HEAD_MOVED: { http: 409, retry: 'later', exit: 75, cure: 'Fold the events that are missing and decide again.' },
+  LEASE_LOST: { http: 409, retry: 'never', exit: 75, cure: 'Somebody else goes on with the work; do nothing.' },
+  EFFECT_TAKEN: { http: 409, retry: 'never', exit: 75, cure: 'Read the receipt and go on with what it says.' },
   PAYLOAD_ERASED: {
     http: 410,
     retry: 'never',

@@ -1,36 +1,40 @@
-import type { CallAnswer } from './sql/append-events.ts';
-import type { PreparedCall } from './sql/encode-batch.ts';
 import { isContention } from './sql/postgres.ts';
 
-interface Waiting {
-  readonly call: PreparedCall;
-  readonly resolve: (answer: CallAnswer) => void;
+/** What goes into one batch: something about one run that has a size. */
+export interface GroupedCall {
+  readonly runKey: number;
+  readonly events: { readonly length: number };
+}
+
+interface Waiting<Call, Answer> {
+  readonly call: Call;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }
 
-export interface GroupCommitOptions {
+export interface GroupCommitOptions<Call, Answer> {
   /** Batches under way at once. More than a few only makes them smaller. */
   readonly maxInFlight: number;
   readonly maxEvents: number;
-  readonly write: (calls: readonly PreparedCall[]) => Promise<CallAnswer[]>;
+  readonly write: (calls: readonly Call[]) => Promise<Answer[]>;
 }
 
 /**
  * Coalesces concurrent appends into few transactions. A run is in at most one batch at a time: a second one would only
  * wait for the first one's row lock, and hold up all of its neighbours meanwhile.
  */
-export class GroupCommit {
-  readonly #options: GroupCommitOptions;
+export class GroupCommit<Call extends GroupedCall, Answer> {
+  readonly #options: GroupCommitOptions<Call, Answer>;
   readonly #busy = new Set<number>();
-  #queue: Waiting[] = [];
+  #queue: Waiting<Call, Answer>[] = [];
   #inFlight = 0;
   #scheduled = false;
 
-  constructor(options: GroupCommitOptions) {
+  constructor(options: GroupCommitOptions<Call, Answer>) {
     this.#options = options;
   }
 
-  append(call: PreparedCall): Promise<CallAnswer> {
+  append(call: Call): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#queue.push({ call, resolve, reject });
       this.#schedule();
@@ -55,9 +59,9 @@ export class GroupCommit {
     }
   }
 
-  #take(): Waiting[] {
-    const batch: Waiting[] = [];
-    const rest: Waiting[] = [];
+  #take(): Waiting<Call, Answer>[] {
+    const batch: Waiting<Call, Answer>[] = [];
+    const rest: Waiting<Call, Answer>[] = [];
     const mine = new Set<number>();
     const held = new Set<number>();
     let events = 0;
@@ -79,7 +83,7 @@ export class GroupCommit {
     return batch;
   }
 
-  async #write(batch: readonly Waiting[]): Promise<void> {
+  async #write(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
     this.#inFlight += 1;
     try {
       await this.#settle(batch);
@@ -90,10 +94,10 @@ export class GroupCommit {
     }
   }
 
-  async #settle(batch: readonly Waiting[]): Promise<void> {
+  async #settle(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
     try {
       const answers = await this.#options.write(batch.map((waiting) => waiting.call));
-      batch.forEach((waiting, i) => void waiting.resolve(answers[i] as CallAnswer));
+      batch.forEach((waiting, i) => void waiting.resolve(answers[i] as Answer));
     } catch (error) {
       const [only] = batch;
       if (batch.length === 1 && only) return only.reject(error);

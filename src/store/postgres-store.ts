@@ -4,7 +4,6 @@ import type { AppendReceipt, LedgerRecord, RunEventWrite } from '../contracts/en
 import { AppError } from '../contracts/errors.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { sha256Hex } from '../lib/hash.ts';
-import { microsToText } from '../lib/time.ts';
 import {
   checkEventQuery,
   checkNewRun,
@@ -18,9 +17,11 @@ import { followRun } from './follow-run.ts';
 import { GroupCommit } from './group-commit.ts';
 import { type PreparedEvent, prepareEvent } from './prepared-event.ts';
 import { type ProjectionStore, projectionStore } from './projection-store.ts';
+import { type Accepted, receiptsOf } from './receipts-of.ts';
 import { listAlerts, raiseAlert } from './sql/alerts.ts';
 import { appendEvents, type CallAnswer, readAnswers } from './sql/append-events.ts';
-import { createRuns } from './sql/create-runs.ts';
+import { createRuns, type RunInsert } from './sql/create-runs.ts';
+import type { PreparedCall } from './sql/encode-batch.ts';
 import { findRunByProvider, findRuns, linkProvider, type ProviderRef, type RunRow } from './sql/find-run.ts';
 import { checkSchema, migrate } from './sql/migrate.ts';
 import { Postgres, type PostgresOptions } from './sql/postgres.ts';
@@ -39,6 +40,8 @@ import type {
   WindowQuery,
 } from './store.ts';
 import { WakeUp } from './wake-up.ts';
+import type { WorkStore } from './work.ts';
+import { PostgresWorkStore } from './work-store.ts';
 
 export interface PostgresStoreOptions extends PostgresOptions {
   /** Bring the schema up to date on opening. Otherwise an old schema is refused. */
@@ -61,7 +64,8 @@ const MAX_CACHED_RUNS = 20_000;
 export class PostgresStore implements Store {
   readonly postgres: Postgres;
   readonly projections: ProjectionStore;
-  readonly #commits: GroupCommit;
+  readonly work: WorkStore;
+  readonly #commits: GroupCommit<PreparedCall, CallAnswer>;
   readonly #wakeUp: WakeUp;
   readonly #maxEventBytes: number;
   readonly #runs = new Map<string, RunIdentity>();
@@ -71,6 +75,15 @@ export class PostgresStore implements Store {
     this.projections = projectionStore(postgres);
     this.#maxEventBytes = options.maxEventBytes ?? 256 * 1024;
     this.#wakeUp = new WakeUp(postgres);
+    this.work = new PostgresWorkStore(postgres, {
+      connections: options.appendConnections ?? 2,
+      prepare: (event, as) => this.#prepare(event, { as }),
+      newRun: (run) => this.#newRun(run),
+      existing: (run, runId) => this.#existing(run, runId),
+      identityOf: (runId) => this.#need(runId),
+      remember: (run) => this.#remember(run),
+      changed: (runKey) => this.#wakeUp.changed(runKey),
+    });
     this.#commits = new GroupCommit({
       maxInFlight: options.appendConnections ?? 2,
       maxEvents: MAX_BATCH_EVENTS,
@@ -90,13 +103,13 @@ export class PostgresStore implements Store {
     return new PostgresStore(postgres, options);
   }
 
-  async createRun(run: NewRun): Promise<CreatedRun> {
+  #newRun(run: NewRun): RunInsert {
     checkNewRun(run);
     const events = (run.events ?? []).map((event) => this.#prepare(event, { as: 'control' }));
     checkCallSize(events);
     const identity = events.map(({ event }) => identityProblem(run, event)).find((problem) => problem);
     if (identity) throw identity;
-    const insert = {
+    return {
       runId: run.runId,
       tenantId: run.tenantId,
       projectId: run.projectId,
@@ -111,6 +124,11 @@ export class PostgresStore implements Store {
       retryOf: run.retryOf ?? null,
       events,
     };
+  }
+
+  async createRun(run: NewRun): Promise<CreatedRun> {
+    const insert = this.#newRun(run);
+    const { events } = insert;
     const { inserted, row } = await createRuns(this.postgres, [insert]);
     const [made] = inserted;
     if (!made) throw new AppError('INTERNAL', 'The database did not answer for the new run');
@@ -293,24 +311,6 @@ function checkCallSize(events: readonly PreparedEvent[]): void {
   throw new AppError('EVENT_TOO_LARGE', `The events of one call have ${bytes} bytes; ${MAX_CALL_BYTES} are allowed`, {
     bytes,
     limit: MAX_CALL_BYTES,
-  });
-}
-
-type Accepted = Extract<CallAnswer, { ok: true }>;
-
-function receiptsOf(
-  prepared: readonly PreparedEvent[],
-  answer: Accepted,
-  storedIds?: ReadonlyMap<number, string>,
-): AppendReceipt[] {
-  return prepared.map(({ event }, i) => {
-    const runSeq = answer.seqs[i] as number;
-    return {
-      eventId: storedIds?.get(runSeq) ?? event.eventId,
-      runSeq,
-      persistedAt: microsToText(answer.micros[i] as number),
-      duplicate: !answer.fresh[i],
-    };
   });
 }
 

@@ -271,7 +271,11 @@ begin
       on conflict (tenant_id, effect_key) do update set run_key = excluded.run_key, path = excluded.path, status = excluded.status,
         settled_by = coalesce(excluded.settled_by, x.settled_by), details = excluded.details, updated_at = clock_timestamp()
       -- What succeeded stays so: a late answer of an abandoned call does not take it back.
-      where x.status <> 'succeeded';
+      where x.status <> 'succeeded' and (r_op[i] <> 1 or x.status = 'failed' or (x.run_key = excluded.run_key and x.path = excluded.path));
+    if not found and r_op[i] = 1 then
+      -- Another call of this batch, or of a transaction that has just ended, was first. Asked again, this one is refused.
+      raise exception 'the effect was attempted at the same moment' using errcode = 'RL003';
+    end if;
   end loop;
   for i in 1 .. coalesce(array_length(l_call, 1), 0) loop
     if not applied[l_call[i]] then continue; end if;
@@ -352,14 +356,13 @@ end $$;
 revoke all on function runledger.claim_work, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.wake_work,
   runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs from public;
 
--- As before, with what belongs to work.
-create or replace function runledger.grant_use(to_role name) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+-- What the log takes, and what belongs to work.
+alter function runledger.grant_use(name) rename to grant_log_use;
+create function runledger.grant_use(to_role name) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  execute format('grant usage on schema runledger to %I', to_role);
-  execute format('grant select on all tables in schema runledger to %I', to_role);
-  execute format('grant insert on runledger.run_refs, runledger.alerts, runledger.plans to %I', to_role);
-  execute format('grant insert, update on runledger.snapshots, runledger.cursors, runledger.episodes to %I', to_role);
-  execute format('grant execute on function runledger.append_core, runledger.create_runs, runledger.erase_payloads,
-    runledger.open_session, runledger.claim_projections, runledger.claim_work, runledger.renew_work, runledger.release_work,
+  perform runledger.grant_log_use(to_role);
+  execute format('grant insert on runledger.plans to %I', to_role);
+  execute format('grant execute on function runledger.claim_work, runledger.renew_work, runledger.release_work,
     runledger.discard_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
 end $$;
+revoke all on function runledger.grant_use from public;
