@@ -1,0 +1,13 @@
+export {
+  type CompileOptions,
+  type CompileResult,
+  compile,
+  compileSync,
+  type PlaybookSource,
+} from '../compiler/compile.ts';
+export { toDot, toMermaid } from '../compiler/draw-graph.ts';
+export { explain } from '../compiler/explain.ts';
+export { playbookJsonSchema } from '../compiler/json-schema.ts';
+export { parsePlan } from '../compiler/parse-plan.ts';
+export { formatProblems, PROBLEMS, type Problem } from '../compiler/problems.ts';
+export { validatePlan } from '../compiler/validate-plan.ts';

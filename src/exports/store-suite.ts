@@ -1,0 +1,1 @@
+export { type StoreFactory, storeSuite } from '../testing/store.suite.ts';
