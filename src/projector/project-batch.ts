@@ -62,9 +62,12 @@ export async function projectBatch(
   runKeys: readonly number[],
   options: BatchOptions,
 ): Promise<BatchResult> {
-  const { done, jobs, rows, alerts } = await store.claim(runKeys, async (claim) => {
+  const { cache } = options;
+  const { done, jobs, rows, alerts, losses } = await store.claim(runKeys, async (claim) => {
+    const losses = store.losses();
+    cache.keepFor(losses);
     const { done, due } = choose(runKeys, claim.stands, options.pollMs);
-    const jobs = await startJobs(claim, due, options.cache);
+    const jobs = await startJobs(claim, due, cache);
     await readAndFold(claim, jobs, options);
     const rows = new Map<Job, ProjectionRow>();
     const alerts: NewAlert[] = [];
@@ -78,15 +81,16 @@ export async function projectBatch(
       }
     }
     await claim.save([...rows.values()], alerts);
-    return { done, jobs, rows, alerts };
+    return { done, jobs, rows, alerts, losses };
   });
   // Only now: the work above may have been done twice, and what did not commit must not be remembered.
-  for (const job of jobs) {
+  cache.keepFor(store.losses());
+  for (const job of losses === store.losses() ? jobs : []) {
     const row = rows.get(job);
     const { state, gap } = job.projection;
     const keep = row && !gap && row.staleUntil === undefined && !(state.run.status && isTerminal(state.run.status));
-    if (keep) options.cache.set(job.stand.runKey, state, row.state.length + row.snapshot.length);
-    else if (row || job.error !== undefined) options.cache.delete(job.stand.runKey);
+    if (keep) cache.set(job.stand.runKey, state, row.state.length + row.snapshot.length);
+    else if (row || job.error !== undefined) cache.delete(job.stand.runKey);
   }
   const firsts = jobs.flatMap((job) => (rows.has(job) && job.firstMicros !== undefined ? [job.firstMicros] : []));
   return {

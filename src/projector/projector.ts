@@ -82,6 +82,7 @@ class PollingProjector implements Projector {
   readonly #counts = { events: 0, saved: 0, gaps: 0, violations: 0 };
   #loop: Promise<void> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
+  #losses = 0;
   #stopping = false;
   #wake: (() => void) | undefined;
   /** The database's clock minus ours. */
@@ -165,6 +166,13 @@ class PollingProjector implements Projector {
   /** True when everything that was to be seen when the pass began is in the queue. */
   async #discover(): Promise<boolean> {
     const now = await this.#store.streamSnapshot();
+    const losses = this.#store.losses();
+    if (losses !== this.#losses) {
+      // Another server may have taken over, with another end of the log.
+      this.#losses = losses;
+      this.#scan.reset();
+      this.#cursor = undefined;
+    }
     this.#offsetMs = now.nowMicros / 1000 - this.#now();
     await this.#watchHorizon(now);
     this.#scan.begin(now, this.#scan.needsCursor(now) ? await this.#store.loadCursor() : undefined);

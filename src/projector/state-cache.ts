@@ -10,9 +10,18 @@ export class StateCache {
   readonly #maxBytes: number;
   readonly #states = new Map<number, Cached>();
   #bytes = 0;
+  #losses = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
+  }
+
+  /** Forgets everything when connections were lost: another server may have another end of the log. */
+  keepFor(losses: number): void {
+    if (losses === this.#losses) return;
+    this.#losses = losses;
+    this.#states.clear();
+    this.#bytes = 0;
   }
 
   get(runKey: number): RunState | undefined {

@@ -26,9 +26,16 @@ export class StreamScan {
   #floor: StreamCursor | undefined;
   #fromCursorAt = Number.NEGATIVE_INFINITY;
 
-  /** After `rescanMs` a pass begins at the shared cursor again, in case the database forgot what it had said. */
+  /** After `rescanMs` a pass begins at the shared cursor again, in case something was missed all the same. */
   constructor(rescanMs: number) {
     this.#rescanMicros = rescanMs * 1000;
+  }
+
+  /** Forgets what was seen: the next pass begins at the shared cursor. */
+  reset(): void {
+    this.#settled = undefined;
+    this.#pass = undefined;
+    this.#floor = undefined;
   }
 
   /** Whether the next pass has to begin at the shared cursor. */

@@ -31,6 +31,8 @@ export interface ProjectionStore {
   horizonHolder(xid: number): Promise<HorizonHolder | undefined>;
   noteEpisode(name: string, quietMs: number): Promise<string>;
   raiseAlert(alert: Omit<Alert, 'raisedAt'>): Promise<boolean>;
+  /** Changes when the server may be another one; what was read before does not count then. */
+  losses(): number;
 }
 
 const CURSOR = 'projector';
@@ -56,5 +58,6 @@ export function projectionStore(postgres: Postgres): ProjectionStore {
     horizonHolder: (xid) => horizonHolder(postgres, xid),
     noteEpisode: (name, quietMs) => noteEpisode(postgres, name, quietMs),
     raiseAlert: (alert) => raiseAlert(postgres, alert),
+    losses: () => postgres.losses,
   };
 }

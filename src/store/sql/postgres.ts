@@ -56,6 +56,8 @@ export class Postgres {
         openSession(client).then(() => done(), done);
       },
     } as pg.PoolConfig);
+    // A connection that breaks between two statements of a transaction says so as an event; unheard, it ends the process.
+    this.#pool.on('connect', (client) => client.on('error', () => {}));
     // A pooled connection that breaks while idle is replaced; the next query finds out if the server is gone.
     this.#pool.on('error', () => {
       this.#losses += 1;

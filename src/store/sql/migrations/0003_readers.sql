@@ -21,8 +21,6 @@ create function runledger.claim_projections(keys bigint[])
 declare
   mine bigint[];
 begin
-  -- Lost in a crash, a projection is made again from the watermark: it need not wait for the disk.
-  perform set_config('synchronous_commit', 'off', true);
   -- Two runs that are 2^31 apart share a lock; then one of them waits for the next turn.
   select array_agg(k) into mine from unnest(keys) k where pg_try_advisory_xact_lock(7262020, (k % 2147483647)::integer);
   -- In a second statement, which sees what the projector that had the run before has saved.
