@@ -211,7 +211,9 @@ export const LoopIterationFailed = closed({
   durationMs: o(Count),
   error: ErrorInfo,
   outcome: o(Outcome),
+  result: o(StoredValue),
   set: o(JsonObject),
+  artifacts,
 });
 export const LoopDone = closed({ count: Count, failed: Count, result: o(StoredValue) });
 export const TaskStarted = closed({
