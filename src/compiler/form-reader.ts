@@ -1,4 +1,4 @@
-import { closestName } from '../kernel/expressions/closest-name.ts';
+import { closestName } from '../lib/closest-name.ts';
 import { LIMITS } from './limits.ts';
 import {
   describe,

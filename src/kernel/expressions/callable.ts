@@ -1,4 +1,4 @@
-import { didYouMean } from './closest-name.ts';
+import { didYouMean } from '../../lib/closest-name.ts';
 import type { Evaluation } from './evaluation.ts';
 import { syntaxError, typeError } from './failure.ts';
 import { toText } from './render-text.ts';

@@ -1,4 +1,4 @@
-import { didYouMean } from './closest-name.ts';
+import { didYouMean } from '../../lib/closest-name.ts';
 import { limitError, syntaxError } from './failure.ts';
 import { closesGroup, opensGroup, type Token, unpackName } from './token.ts';
 

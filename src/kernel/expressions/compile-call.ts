@@ -1,6 +1,6 @@
+import { didYouMean } from '../../lib/closest-name.ts';
 import type { CallExpression, Expression } from './ast.ts';
 import { bindArguments, type Callable, NO_KEYWORDS } from './callable.ts';
-import { didYouMean } from './closest-name.ts';
 import type { CompileContext, Node } from './compile-context.ts';
 import { compileExpression } from './compile-expression.ts';
 import { type Evaluation, MISSING } from './evaluation.ts';

@@ -1,5 +1,5 @@
+import { didYouMean } from '../../../lib/closest-name.ts';
 import { attributeReader, bindValues, type Callable, type CallableTable, NO_KEYWORDS } from '../callable.ts';
-import { didYouMean } from '../closest-name.ts';
 import type { Evaluation } from '../evaluation.ts';
 import { syntaxError, typeError } from '../failure.ts';
 import { describe, iterate, type Mapping, ownValue } from '../values.ts';
