@@ -130,6 +130,13 @@ export const ERRORS = {
     exit: 77,
     cure: 'Allow the address in the configuration, if calls to it are meant.',
   },
+  RESULT_NOT_JSON: {
+    http: 422,
+    retry: 'never',
+    exit: 65,
+    cure: 'Give back what JSON can say: text, numbers, true, false, null, lists and mappings.',
+  },
+  RESULT_TOO_LARGE: { http: 422, retry: 'never', exit: 1, cure: 'Give back less, or raise the limit of the tool.' },
   RESPONSE_TOO_LARGE: { http: 502, retry: 'never', exit: 1, cure: 'Ask for less at a time, or raise the limit.' },
   SECRET_NOT_FOUND: {
     http: 424,
