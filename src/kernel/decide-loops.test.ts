@@ -191,6 +191,18 @@ test('an uncatchable failure of one iteration fails the step even if it is best_
   expect(run.snapshot.rootCause?.error.code).toBe('POLICY_DENIED');
 });
 
+test('an earlier failure does not hide one that nothing may catch', () => {
+  const run = begin(loopStep({ mode: 'parallel' }), [1, 2]);
+  run.loop('each');
+  run.iterate('each', 0, new Error('ordinary'));
+  const error = { category: 'policy', code: 'POLICY_DENIED', message: 'no', retryable: false };
+  const settled = { status: 'failed', error } as const;
+  // The arc to `after` has no condition and would take any other failure.
+  expect(run.when({ type: 'iterationSettled', stepId: 'each', attempt: 1, index: 1, settled }).at(-1)).toBe(
+    'RunFailed',
+  );
+});
+
 test('a retry of a loop step runs the loop again as a new attempt', () => {
   const run = begin(loopStep({}, { failure: { retry: { attempts: 2, delay: 0 } } }), [1]);
   run.loop('each');

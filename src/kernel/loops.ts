@@ -52,7 +52,8 @@ export function loopResolved(d: Deciding, step: StepState, command: CommandOf<'l
 export function iterationSettled(d: Deciding, step: StepState, command: CommandOf<'iterationSettled'>): void {
   const { settled, set, index } = command;
   const { status, ...rest } = settled;
-  const { completedAt: _unused, ...payload } = rest as Record<string, unknown>;
+  // An iteration has no steps of its own to read its tasks, and the end of its event is its time.
+  const { completedAt: _time, taskResults: _tasks, ...payload } = rest as Record<string, unknown>;
   d.emit(status === 'completed' ? 'LoopIterationDone' : 'LoopIterationFailed', {
     stepId: step.stepId,
     entity: unitEntity(step.stepId, index),

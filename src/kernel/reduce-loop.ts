@@ -2,6 +2,7 @@ import { sameJson } from '../lib/same-json.ts';
 import { VersionedMap } from '../lib/versioned-map.ts';
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
+import { isUncatchable } from './failures.ts';
 import { countOf, countsOf, errorOf, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
 import { isDuplicate, SEEN } from './reduce-step.ts';
 import type { LoopState, OpenIteration } from './state.ts';
@@ -112,7 +113,10 @@ const ended: Change = (work, loop, index, _entry, event) => {
 
 const failed: Change = (work, loop, index, entry, event) => {
   const after = ended(work, loop, index, entry, event);
-  const firstError = loop.firstError ?? errorOf(objectOf(event.payload)['error']);
+  const error = errorOf(objectOf(event.payload)['error']);
+  // What nothing may catch wins over an earlier failure, or that one's handler would catch it.
+  const isWorse = isUncatchable(error) && !isUncatchable(loop.firstError);
+  const firstError = isWorse ? error : (loop.firstError ?? error);
   return { ...after, failed: loop.failed + 1, firstError };
 };
 

@@ -150,6 +150,7 @@ export interface LoopState {
   readonly open: VersionedMap<number, OpenIteration>;
   readonly ended: number;
   readonly failed: number;
+  /** The first failure, or the first that nothing may catch. */
   readonly firstError?: ErrorInfo;
   /** A cursor found no more work. */
   readonly exhausted: boolean;

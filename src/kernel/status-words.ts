@@ -1,5 +1,5 @@
 import { isTerminal, RUN_SUBSTATUSES, type RunStatus, type StepStatus } from '../contracts/states.ts';
-import type { LoopState, OpenIteration, RunState, StepState } from './state.ts';
+import type { OpenIteration, RunState, StepState } from './state.ts';
 
 /** What the open part of a run is doing: everything that substatus and messages are made from. */
 export interface Activity {
@@ -154,16 +154,14 @@ export function stepWord(step: StepSituation): StepWord {
 
 /** The situation of a step as the log tells it. Who knows the lease puts it in its place. */
 export function stepSituation(state: RunState, step: StepState): StepSituation {
-  const waits = state.waits.values().filter((wait) => wait.stepId === step.stepId);
+  // Iterations wait by themselves: the step of a loop goes on while one of them is parked.
+  const waits = state.waits.values().filter((wait) => wait.stepId === step.stepId && wait.iteration === undefined);
   return {
     status: step.status,
     code: step.error?.code ?? step.skipCode,
     waitingApproval: waits.some((wait) => wait.kind === 'approval'),
     waitingRetry: step.delayed?.reason === 'RETRY' || waits.some((wait) => wait.details?.['reason'] === 'RETRY'),
-    leased: !step.eligible && !isIdleLoop(state.loops.get(step.stepId)),
+    // The leases of a loop are those of its iterations: the step itself is running until it ended.
+    leased: !step.eligible,
   };
-}
-
-function isIdleLoop(loop: LoopState | undefined): boolean {
-  return loop !== undefined && !loop.open.values().some((entry) => entry.started);
 }
