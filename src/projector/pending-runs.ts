@@ -13,6 +13,7 @@ interface PendingRun {
   takenTarget: number;
   size: number;
   busy: boolean;
+  alone: boolean;
   failures: number;
   notBefore: number;
 }
@@ -28,6 +29,8 @@ export interface RunOutcome {
   readonly stale?: boolean;
   /** Store time of the last event that was projected. */
   readonly micros?: number;
+  /** It takes so long that it must not be in a batch with others. */
+  readonly alone?: boolean;
   /** When it is worth while to look again, if it did not get to the end. */
   readonly waitMs?: number;
   readonly error?: unknown;
@@ -61,6 +64,7 @@ export class PendingRuns {
       takenTarget: lastSeq,
       size: lastSeq - firstSeq + 1,
       busy: false,
+      alone: false,
       failures: 0,
       notBefore: 0,
     });
@@ -72,7 +76,7 @@ export class PendingRuns {
     let events = 0;
     for (const run of this.#runs.values()) {
       if (run.busy || run.notBefore > now) continue;
-      const alone = run.failures > 0;
+      const alone = run.failures > 0 || run.alone;
       if (batch.length > 0 && (alone || events + run.size > MAX_BATCH_EVENTS)) break;
       batch.push(run);
       events += run.size;
@@ -93,6 +97,7 @@ export class PendingRuns {
     const complete = outcome.watermark >= run.target || (outcome.atEnd && run.target === run.takenTarget);
     if (outcome.error === undefined && !outcome.stale && complete) return;
     run.busy = false;
+    run.alone = outcome.alone ?? false;
     run.size = Math.max(1, run.target - outcome.watermark);
     if (outcome.micros !== undefined) run.micros = outcome.micros;
     if (outcome.error === undefined) {

@@ -36,6 +36,8 @@ interface Job {
   readonly projection: RunProjection;
   /** The run is STALE: its whole log is read, whatever was saved. */
   readonly resync: boolean;
+  /** Time was up before there was something to save. */
+  cut?: boolean;
   firstMicros?: number | undefined;
   lastMicros?: number;
   error?: unknown;
@@ -156,14 +158,18 @@ async function startJobs(
 }
 
 async function readAndFold(claim: ProjectionClaim, jobs: readonly Job[], options: BatchOptions): Promise<void> {
-  const until = options.now() + BATCH_MS;
-  let active = [...jobs];
+  // Saving a large state takes long by itself: then more is read before it is worth while.
+  const until = options.now() + BATCH_MS + Math.max(...jobs.map((job) => job.stand.stateBytes)) / BYTES_PER_PAUSED_MS;
+  // The shortest first: a page has room for many of them, and a long one fills it alone.
+  const left = ({ stand, projection }: Job) => stand.lastSeq - projection.state.lastEventSeq;
+  let active = jobs.toSorted((a, b) => left(a) - left(b));
   while (active.length > 0) {
     const tails = await claim.readTails(
       active.map(({ stand, projection }) => ({ runKey: stand.runKey, afterSeq: projection.state.lastEventSeq })),
     );
-    if (tails.size === 0) return;
     const late = options.now() > until || options.stopping();
+    for (const job of active) job.cut = false;
+    if (tails.size === 0) return;
     active = active.filter((job) => {
       const { stand, projection } = job;
       const events = tails.get(stand.runKey);
@@ -180,8 +186,10 @@ async function readAndFold(claim: ProjectionClaim, jobs: readonly Job[], options
       }
       const { lastEventSeq } = projection.state;
       if (projection.gap || lastEventSeq >= stand.lastSeq) return false;
-      // What is behind the saved projection cannot be saved, so stopping there would be for nothing.
-      return !late || lastEventSeq < Math.max(stand.watermark, stand.staleUntil ?? 0);
+      if (!late) return true;
+      // What is behind the saved projection cannot be saved. Alone it goes on; in company it would keep others waiting.
+      job.cut = lastEventSeq < Math.max(stand.watermark, stand.staleUntil ?? 0);
+      return job.cut && jobs.length === 1;
     });
     if (options.stopping()) return;
   }
@@ -220,12 +228,13 @@ function outcomeOf(job: Job, row: ProjectionRow | undefined, pollMs: number): Ru
   const { runKey, watermark } = job.stand;
   if (job.error !== undefined) return { runKey, watermark, error: job.error };
   // Without progress there is nothing to do until something changes; with a gap the resync follows at once.
-  if (!row) return { runKey, watermark, stale: job.resync, waitMs: pollMs };
+  if (!row) return { runKey, watermark, stale: job.resync, ...(job.cut ? { alone: true } : { waitMs: pollMs }) };
   return {
     runKey,
     watermark: row.lastEventSeq,
     stale: row.staleUntil !== undefined,
+    ...(job.cut ? { alone: true } : {}),
     ...(job.lastMicros === undefined || row.lastEventSeq === watermark ? {} : { micros: job.lastMicros }),
-    ...(job.resync && row.staleUntil !== undefined ? { waitMs: pollMs } : {}),
+    ...(job.resync && row.staleUntil !== undefined && !job.cut ? { waitMs: pollMs } : {}),
   };
 }

@@ -120,6 +120,31 @@ test('a long log is read in pages, and each part is saved once', async () => {
   expect((await savedSnapshot(bench.store, run)).steps).toHaveLength(2700);
 });
 
+test('a run that has to be read for long is left to a batch of its own, and the others of its batch are saved', async () => {
+  const long = await runningRun(bench.store);
+  const short = await runningRun(bench.store);
+  await appendAll(bench.store, Array.from({ length: 2500 }, (_, n) => stepOf(long, `s${n}`)).flat());
+  await projectAll(projectorOf());
+  await bench.store.postgres.query({ name: 'spoil', text: 'update runledger.snapshots set state = $1' }, ['{}']);
+  for (const run of [long, short]) await appendAll(bench.store, stepOf(run, 'last'));
+  let clock = 0;
+  const marks: (number | undefined)[][] = [];
+  const store = withFault(bench.store, {
+    beforeClaim: async () => {
+      const saved = await Promise.all([long, short].map((run) => bench.store.loadSnapshot(run.runId)));
+      marks.push(saved.map((one) => one?.lastEventSeq));
+    },
+  });
+  // Time flies: every batch is late after its first page.
+  const projector = projectorOf({ store, clock: () => (clock += 10_000) });
+  await projectAll(projector);
+  expect(marks).toEqual([
+    [5002, 2],
+    [5002, 4],
+  ]);
+  for (const run of [long, short]) await expectProjected(run);
+});
+
 test('many runs in many pages of the stream are all found', async () => {
   const runs = await Promise.all(Array.from({ length: 60 }, () => runningRun(bench.store)));
   // More events than one page of discovery, and a run that comes back in each page.
