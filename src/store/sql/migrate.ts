@@ -39,6 +39,8 @@ export async function migrate(postgres: Postgres, log: (line: string) => void = 
   const applied: string[] = [];
   for (const migration of migrations) {
     const done = await postgres.transaction(async (client) => {
+      // Another process may be at it for as long as its migration takes, and so may this one.
+      await client.query('set local lock_timeout = 0; set local statement_timeout = 0');
       await client.query('select pg_advisory_xact_lock($1)', [LOCK]);
       await client.query('create schema if not exists runledger');
       await client.query(
