@@ -8,7 +8,7 @@ import type { CallContext, CallPlace, EffectClass, Reconciliation, Tool, ToolErr
 /** The classes that the author of a tool can state; `undeclared` is for code that somebody else wrote. */
 export type DeclaredEffect = Exclude<EffectClass, 'undeclared'>;
 
-export interface ToolDefinition<Schema extends TObject, Result> {
+export interface ToolDefinition<Schema extends TObject> {
   /** What a playbook writes as `kind:`. */
   readonly kind: string;
   /** The fields of the task as a TypeBox object. Fields that it does not list are refused. */
@@ -19,15 +19,15 @@ export interface ToolDefinition<Schema extends TObject, Result> {
    * Does the work and gives the result, which must be JSON. Throw `toolFailure(...)` for a failure that a policy can
    * match. A write that throws anything else counts as unknown: it may have happened.
    */
-  run(input: Static<Schema>, context: CallContext): Result | Promise<Result>;
+  run(input: Static<Schema>, context: CallContext): unknown;
   /** The key of a write; by default the place in the run and a digest of the fields. */
   key?(input: Static<Schema>, place: CallPlace): string;
   /** Whether a second call with the same key changes nothing more. */
   honoursKey?(input: Static<Schema>): boolean;
   /** Asks the destination what became of a write whose outcome was lost. */
   reconcile?(input: Static<Schema>, context: CallContext): Promise<Reconciliation>;
-  /** The task that undoes a write. */
-  reverse?(input: Static<Schema>, result: Awaited<Result>): Record<string, unknown> | undefined;
+  /** The task that undoes a write, from the result as it was recorded: redacted, and cut where it was too large. */
+  reverse?(input: Static<Schema>, result: unknown): Record<string, unknown> | undefined;
   /** What a policy and an approver see: the verb and the thing, never a value that may be secret. */
   describe?(input: Static<Schema>): { readonly operation: string; readonly target: string };
   close?(): Promise<void> | void;
@@ -47,7 +47,7 @@ const ABORT_GRACE_MS = 1000;
 const KIND = /^[a-z][a-z0-9_.-]{0,63}$/;
 
 /** A tool of the user's own, for `runledger.config.ts`. */
-export function defineTool<const Schema extends TObject, Result>(definition: ToolDefinition<Schema, Result>): Tool {
+export function defineTool<const Schema extends TObject>(definition: ToolDefinition<Schema>): Tool {
   checkDefinition(definition);
   const { kind, key, honoursKey, reconcile, reverse, close } = definition;
   const typed = (input: Record<string, unknown>): Static<Schema> => input as Static<Schema>;
@@ -75,7 +75,7 @@ export function defineTool<const Schema extends TObject, Result>(definition: Too
     },
     ...(honoursKey ? { honoursKey: (input) => honoursKey(typed(input)) } : {}),
     ...(reconcile ? { reconcile: (input, context) => reconcile(typed(input), context) } : {}),
-    ...(reverse ? { reverse: (input, result) => reverse(typed(input), result as Awaited<Result>) } : {}),
+    ...(reverse ? { reverse: (input, result) => reverse(typed(input), result) } : {}),
     ...(close ? { close: async () => close() } : {}),
   };
 }
