@@ -752,7 +752,8 @@ declare
 begin
   if to_regclass('runledger.' || name) is not null then return; end if;
   perform pg_advisory_xact_lock(7262019, (low / width)::integer);
-  if to_regclass('runledger.' || name) is not null then return; end if;
+  -- Read from the table: to_regclass remembers that there was none before the lock was waited for.
+  if exists (select from pg_class c where c.relnamespace = 'runledger'::regnamespace and c.relname = name) then return; end if;
   -- Attaching takes a lock that lets appends go on; CREATE TABLE ... PARTITION OF would stop them.
   execute format('create table runledger.%I (like runledger.run_events including defaults including constraints including storage)', name);
   execute format('alter table runledger.run_events attach partition runledger.%I for values from (%s) to (%s)', name, low, low + width);
