@@ -142,8 +142,8 @@ test('a class that cannot be told is a write', () => {
 });
 
 test.each([
-  [{ kind: 'No Such', input: Type.Object({}), run: () => 1 }, /must look like/],
-  [{ kind: 'x', input: Type.String(), run: () => 1 }, /must be a Type.Object/],
+  [{ kind: 'No Such', input: Type.Object({}), run: (): number => 1 }, /must look like/],
+  [{ kind: 'x', input: Type.String(), run: (): number => 1 }, /must be a Type.Object/],
   [{ kind: 'x', input: Type.Object({}) }, /has no run/],
 ])('a definition that is wrong is refused when it is made', (definition, message) => {
   expect(() => defineTool({ effect: 'read', ...definition } as never)).toThrow(message);
