@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Compile } from 'typebox/compile';
@@ -52,6 +53,11 @@ test('RE-5.3c RE-5.3e an invalid transition is ignored, marks the run INCONSISTE
   await forge(bench.store, run, [{ type: 'SignalAccepted', payload: { signalId: 's', signalType: 'PAUSE' } }]);
   await projectAll(createProjector(bench));
   expect(await savedSnapshot(bench.store, run)).toEqual({ ...snapshot, lastEventSeq: 6 });
+});
+
+test('RE-5.3e the policy is written down', async () => {
+  const page = await readFile(new URL('../../docs/decisions/invalid-transitions.md', import.meta.url), 'utf8');
+  expect(page).toMatch(/policy A, everywhere and without an option/);
 });
 
 test('RE-5.4a the alert names run, scope, event, place, time, both states and its code', async () => {

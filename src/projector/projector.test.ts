@@ -110,6 +110,30 @@ test('ES-1.5d a projector that failed in the middle of a batch leaves nothing be
   await expectProjected(run);
 });
 
+test('projectors that take turns on one run go on from what the other one saved', async () => {
+  const run = await runningRun(bench.store);
+  const projectors = [projectorOf(), projectorOf(), projectorOf()];
+  for (let i = 0; i < 9; i++) {
+    await appendAll(bench.store, stepOf(run, `s${i}`));
+    const projector = projectors[i % 3] as Projector;
+    await projectAll(projector);
+    await expectProjected(run);
+  }
+});
+
+test('a projection that is gone, with what the projector remembers ahead of it, is made again', async () => {
+  const run = await runningRun(bench.store);
+  const projector = projectorOf();
+  await projectAll(projector);
+  await appendAll(bench.store, stepOf(run, 'a'));
+  await projectAll(projector);
+  await bench.store.postgres.query({ name: 'forget', text: 'truncate runledger.snapshots, runledger.cursors' });
+  await appendAll(bench.store, stepOf(run, 'b'));
+  await projectAll(projector);
+  await expectProjected(run);
+  expect(projector.report().events).toBeGreaterThanOrEqual(4 + 6);
+});
+
 test('a long log is read in pages, and each part is saved once', async () => {
   const run = await runningRun(bench.store);
   for (let i = 0; i < 3; i++)

@@ -60,7 +60,8 @@ export function createProjector(options: ProjectorOptions): Projector {
 
 /** Discovery waits while so many runs are in the queue, so that a large backlog does not fill the memory. */
 const MAX_PENDING = 20_000;
-const CACHE_BYTES = 64 * 1024 * 1024;
+/** Of text; in memory a state takes several times as much. */
+const CACHE_BYTES = 32 * 1024 * 1024;
 const RESCAN_MS = 30_000;
 /** The shared cursor spares others a look at old events. Moving it all the time would only make work. */
 const CURSOR_EVERY_MS = 1000;

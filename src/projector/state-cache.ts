@@ -35,6 +35,8 @@ export class StateCache {
 
   set(runKey: number, state: RunState, bytes: number): void {
     this.delete(runKey);
+    // One that has no room even alone would only drive out the others.
+    if (bytes > this.#maxBytes) return;
     this.#states.set(runKey, { state, bytes });
     this.#bytes += bytes;
     for (const oldest of this.#states.keys()) {
