@@ -247,17 +247,36 @@ test('a transaction that holds the horizon raises STREAM_HORIZON_HELD with its s
   }
 });
 
-test('an idle horizon is nobody’s fault', async () => {
+test('a horizon is held by a transaction under way, not by a database where nothing happens', async () => {
+  let now = { era: 1, xmin: 7, xmax: 7, inFlight: [] as number[], nowMicros: 0 };
+  const raised: { code: string; message: string; dedupeKey: string }[] = [];
   const projections = {
     ...bench.store.projections,
-    streamSnapshot: async () => ({ era: 1, xmin: 7, xmax: 7, inFlight: [], nowMicros: Date.now() * 1000 }),
-    raiseAlert: async () => {
-      throw new Error('raised');
-    },
+    streamSnapshot: async () => now,
+    scan: async () => ({ runs: [], next: undefined }),
+    horizonHolder: async () => undefined,
+    raiseAlert: async (alert: (typeof raised)[number]) => raised.push(alert) > 0,
   };
-  const projector = createProjector({ store: { projections }, horizonAlertMs: 10 });
-  for (let i = 0; i < 3; i++) {
+  const projector = createProjector({ store: { projections } });
+  const at = async (seconds: number, inFlight: number[]) => {
+    now = { ...now, xmax: 8, xmin: inFlight[0] ?? 8, inFlight, nowMicros: seconds * 1_000_000 };
     await projector.runOnce();
-    await sleep(15);
-  }
+  };
+  await projector.runOnce();
+  await at(60, []);
+  await at(61, [7]);
+  await at(66, [7]);
+  expect(raised).toEqual([]);
+  await at(66.1, [7]);
+  await at(99, [7]);
+  expect(raised).toMatchObject([{ code: 'STREAM_HORIZON_HELD', message: expect.stringMatching(/5100 ms/) }]);
+  expect(raised[0]?.message).toMatch(/a session that this user may not see/);
+  // Idle at 8, then transaction 8 begins: it is not blamed for the time before it.
+  await at(100, []);
+  now = { ...now, xmax: 9 };
+  await at(200, [8]);
+  await at(204, [8]);
+  expect(raised).toHaveLength(1);
+  await at(206, [8]);
+  expect(raised).toHaveLength(2);
 });

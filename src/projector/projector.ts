@@ -247,12 +247,16 @@ class PollingProjector implements Projector {
   }
 
   async #watchHorizon(now: StreamSnapshot): Promise<void> {
-    const held = now.inFlight.length > 0 && this.#horizon?.xmin === now.xmin ? this.#horizon : undefined;
-    this.#horizon = held ?? { xmin: now.xmin, sinceMicros: now.nowMicros, told: now.inFlight.length === 0 };
-    const heldMs = held ? (now.nowMicros - held.sinceMicros) / 1000 : 0;
-    if (!held || held.told || heldMs <= this.#horizonAlertMs) return;
-    held.told = true;
+    if (now.inFlight.length === 0) {
+      // The next transaction may get this very number, and begins to hold the horizon only then.
+      this.#horizon = undefined;
+      return;
+    }
+    if (this.#horizon?.xmin !== now.xmin) this.#horizon = { xmin: now.xmin, sinceMicros: now.nowMicros, told: false };
+    const heldMs = (now.nowMicros - this.#horizon.sinceMicros) / 1000;
+    if (this.#horizon.told || heldMs <= this.#horizonAlertMs) return;
     await this.#store.raiseAlert(horizonHeld(now, heldMs, await this.#store.horizonHolder(now.xmin)));
+    this.#horizon.told = true;
   }
 
   async #moveCursor(): Promise<void> {
