@@ -9,8 +9,7 @@ const Mapping = Type.Record(Type.String(), Any);
 export const HttpInput = Type.Object(
   {
     method: Type.Optional(Text),
-    url: Type.Optional(Text),
-    endpoint: Type.Optional(Text),
+    url: Text,
     params: Type.Optional(Type.Union([Mapping, Type.Null()])),
     headers: Type.Optional(Type.Union([Mapping, Type.Null()])),
     json: Type.Optional(Any),
@@ -19,10 +18,8 @@ export const HttpInput = Type.Object(
     body: Type.Optional(Any),
     form: Type.Optional(Type.Union([Mapping, Type.Null()])),
     auth: Type.Optional(Any),
-    credential: Type.Optional(Any),
     follow_redirects: Type.Optional(Flag),
     verify_ssl: Type.Optional(Flag),
-    input: Type.Optional(Any),
   },
   { additionalProperties: false },
 );
@@ -55,9 +52,7 @@ export interface HttpRequest {
 }
 
 export function methodOf(input: HttpInput): string {
-  const method = (input.method ?? 'GET').trim().toUpperCase();
-  if (!METHODS.includes(method)) throw inputProblem(`\`method\` of http must be one of ${METHODS.join(', ')}`);
-  return method;
+  return (input.method ?? 'GET').trim().toUpperCase();
 }
 
 export function isRead(method: string): boolean {
@@ -66,12 +61,13 @@ export function isRead(method: string): boolean {
 
 /** Where the call goes, without query and credentials, which may be secret. */
 export function targetOf(input: HttpInput): string {
-  const url = urlOf(input);
-  return `${url.origin}${url.pathname}`;
+  const url = URL.canParse(input.url) ? new URL(input.url) : undefined;
+  return url ? `${url.origin}${url.pathname}` : 'a URL that cannot be read';
 }
 
 export function buildRequest(input: HttpInput): HttpRequest {
   const method = methodOf(input);
+  if (!METHODS.includes(method)) throw inputProblem(`\`method\` of http must be one of ${METHODS.join(', ')}`);
   const url = urlOf(input);
   for (const [name, value] of Object.entries(input.params ?? {})) appendPairs(url.searchParams, name, value);
   const headers: Record<string, string> = { accept: '*/*', 'accept-encoding': 'gzip, br', 'user-agent': 'runledger' };
@@ -101,13 +97,8 @@ export function setHeader(headers: Record<string, string>, name: string, value: 
 }
 
 function urlOf(input: HttpInput): URL {
-  if (input.url !== undefined && input.endpoint !== undefined) {
-    throw inputProblem('http has `url` and `endpoint`, which mean the same; keep one');
-  }
-  const text = input.url ?? input.endpoint;
-  if (text === undefined || text.trim() === '') throw inputProblem('http needs `url`');
   try {
-    return new URL(text);
+    return new URL(input.url);
   } catch {
     throw inputProblem('`url` of http cannot be read; it needs a scheme and a host');
   }

@@ -2,7 +2,9 @@ import { once } from 'node:events';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { AppError } from '../../contracts/errors.ts';
-import { callContext, memoryArtifacts } from '../call-context.fixture.ts';
+import { callContext, memoryArtifacts } from '../../testing/call-context.ts';
+import { toolSuite } from '../../testing/tool.suite.ts';
+import { createToolRegistry } from '../registry.ts';
 import type { CallContext, ToolOutcome } from '../tool.ts';
 import { HttpTool, type HttpToolOptions } from './http-tool.ts';
 import { type Handler, makeCertificate, startServer, type TestServer } from './test-server.fixture.ts';
@@ -99,25 +101,16 @@ describe('requests', () => {
     [{ url: 'http://x.example', method: 'TRACE' }],
     [{ url: 'http://x.example', method: 'GET / HTTP/1.1\r\nx: ' }],
     [{ url: 'not a url' }],
-    [{ url: 'http://x.example', endpoint: 'http://x.example' }],
+    [{ url: ['http://x.example'] }],
     [{ url: 'http://x.example', bogus: 1 }],
     [{ url: 'http://x.example', verify_ssl: false }],
     [{ url: 'http://x.example', auth: 7 }],
     [{}],
   ])('%j is refused before anything is sent', async (input) => {
     const resolve = () => Promise.reject(new Error('a name was asked for'));
-    const error = errorOf(await httpTool({ resolve }).call(input, callContext()));
+    const error = errorOf(await createToolRegistry([httpTool({ resolve })]).call('http', input, callContext()));
     expect(error).toMatchObject({ kind: 'input', code: 'INVALID_STEP_SCHEMA', retryable: false });
     expect(error.unknown).toBeUndefined();
-  });
-
-  test('fields of `input` fill those that were left out, and its other keys are ignored', async () => {
-    const server = await serve(echo);
-    await httpTool().call(
-      { url: server.origin, input: { url: 'http://other', method: 'PUT', city: 'Oslo' } },
-      callContext(),
-    );
-    expect(server.seen[0]?.method).toBe('PUT');
   });
 
   test('a write carries a key of its own for each tenant, a read carries none', async () => {
@@ -187,7 +180,7 @@ describe('auth', () => {
     const server = await serve(echo);
     const context = callContext({ secrets: { main: 'tok', pair: 'ann:pw' } });
     await get(server.origin, { auth: { credential: 'main', type: 'api_key', header: 'X-Key' } }, context);
-    await get(server.origin, { credential: { credential: 'pair', type: 'basic' } }, context);
+    await get(server.origin, { auth: { credential: 'pair', type: 'basic' } }, context);
     expect(server.seen[0]?.headers['x-key']).toBe('tok');
     expect(server.seen[1]?.headers['authorization']).toBe(basic);
   });
@@ -683,4 +676,32 @@ describe('TLS', () => {
     expect((await tool.call(fields, callContext())).status).toBe('ok');
     expect((await tool.call({ url: server.origin }, callContext())).status).toBe('error');
   });
+});
+
+const suiteServer = await startServer((request, response, socket) => {
+  if (request.url === '/missing') response.writeHead(404).end();
+  else if (request.url !== '/slow') echo(request, response, socket);
+});
+afterAll(() => suiteServer.close());
+
+toolSuite('http', {
+  open: () => new HttpTool(),
+  context: () => ({ secrets: { main: 'tok' } }),
+  cases: [
+    { title: 'a read', input: { url: `${suiteServer.origin}/a`, auth: 'main', params: { q: 1 } }, effect: 'read' },
+    {
+      title: 'a write',
+      input: {
+        url: `${suiteServer.origin.replace('//', '//ann:hidden-1@')}/a?key=hidden-2`,
+        method: 'POST',
+        headers: { 'x-key': 'hidden-3' },
+        json: { name: 'hidden-4' },
+      },
+      effect: 'write',
+      hidden: ['hidden'],
+    },
+    { title: 'not found', input: { url: `${suiteServer.origin}/missing` }, effect: 'read', fails: 'http' },
+    { title: 'no method', input: { url: suiteServer.origin, method: 'BREW' }, effect: 'write', fails: 'input' },
+  ],
+  slow: { url: `${suiteServer.origin}/slow`, method: 'POST' },
 });

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AppError } from '../../contracts/errors.ts';
 import type { AddressPolicy, Resolver } from '../../lib/net-guard.ts';
 import { defaultEffectKey, destinationKey } from '../effect-key.ts';
-import { fieldsFromInput } from '../fields-from-input.ts';
-import { abortError, inputChecker, inputProblem, refusedOutcome } from '../outcomes.ts';
+import { abortError, inputProblem, refusedOutcome } from '../outcomes.ts';
 import type { CallContext, CallPlace, EffectClass, ProposedAction, Tool, ToolOutcome } from '../tool.ts';
 import { type Exchange, exchange } from './exchange.ts';
 import { authHeaders, readAuth } from './http-auth.ts';
@@ -39,18 +38,18 @@ export class HttpTool implements Tool {
   }
 
   classify(input: Record<string, unknown>): EffectClass {
-    return isRead(methodOf(readFields(input))) ? 'read' : 'write';
+    return isRead(methodOf(input as HttpInput)) ? 'read' : 'write';
   }
 
   propose(input: Record<string, unknown>): ProposedAction {
-    const fields = readFields(input);
+    const fields = input as HttpInput;
     const body = fields.json ?? fields.data ?? fields.payload ?? fields.body ?? fields.form;
     const names = typeof body === 'object' && body !== null && !Array.isArray(body) ? Object.keys(body) : [];
     return { operation: methodOf(fields), target: targetOf(fields), fields: names };
   }
 
   effectKey(input: Record<string, unknown>, place: CallPlace): string {
-    const fields = readFields(input);
+    const fields = input as HttpInput;
     const { json, data, payload, body, form, params } = fields;
     const identity = { json, data, payload, body, form, params };
     return defaultEffectKey(`http:${methodOf(fields)}`, targetOf(fields), place, identity);
@@ -58,13 +57,14 @@ export class HttpTool implements Tool {
 
   /** RFC 9110: sending PUT or DELETE again has no further effect. Whether a server honours the header is not known. */
   honoursKey(input: Record<string, unknown>): boolean {
-    const method = methodOf(readFields(input));
+    const method = methodOf(input as HttpInput);
     return method === 'PUT' || method === 'DELETE';
   }
 
   async call(input: Record<string, unknown>, context: CallContext): Promise<ToolOutcome> {
+    if (context.signal.aborted) return { status: 'error', error: abortError(context.signal) };
     try {
-      const fields = readFields(input);
+      const fields = input as HttpInput;
       const request = await this.#prepare(fields, context);
       return await this.#send(fields, request, context);
     } catch (error) {
@@ -84,7 +84,7 @@ export class HttpTool implements Tool {
       throw inputProblem('`verify_ssl: false` is not allowed here; trust the authority of the server instead');
     }
     const headers = { ...request.headers };
-    const auth = readAuth(fields.auth ?? fields.credential);
+    const auth = readAuth(fields.auth);
     if (auth) {
       const own = authHeaders(auth, await context.secret(auth.name));
       const twice = Object.keys(own).find((name) => name in headers && name === 'authorization');
@@ -130,14 +130,6 @@ export class HttpTool implements Tool {
       return { status: 'error', error: failure };
     }
   }
-}
-
-const checkInput = inputChecker('http', HttpInput);
-
-function readFields(input: Record<string, unknown>): HttpInput {
-  const fields = fieldsFromInput(HttpInput, input);
-  checkInput(fields);
-  return fields as HttpInput;
 }
 
 function toOutcome(
