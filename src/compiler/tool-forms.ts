@@ -91,7 +91,14 @@ export const TOOL_FORMS: Readonly<Record<string, ToolForm>> = {
   },
   shell: {
     summary: 'Runs commands.',
-    fields: { cmds: 'The commands, a list.', env: 'Environment variables.', script: SCRIPT, input: INPUT },
+    fields: {
+      cmds: 'The commands, a list.',
+      env: 'Environment variables.',
+      cwd: 'The working folder.',
+      continue_on_error: 'Whether the commands after one that failed are run.',
+      script: SCRIPT,
+      input: 'Values for the commands, as environment variables.',
+    },
     needs: [['cmds', 'script']],
   },
   playbook: {
