@@ -7,7 +7,8 @@ import { machine } from './harness.ts';
 
 const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<BenchReport>>> = {
   append: async () => (await import('./append.ts')).appendBench,
-  // fold: async () => (await import('./kernel.ts')).foldReport,
+  fold: async () => (await import('./kernel.ts')).foldReport,
+  decide: async () => (await import('./kernel.ts')).decideReport,
 };
 
 const [name, ...flags] = process.argv.slice(2);

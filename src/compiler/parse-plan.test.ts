@@ -82,51 +82,53 @@ describe('a plan from anywhere', () => {
     }
   });
 
-  test.each([
-    ['/steps/0/surprise', (plan: Plan) => Object.assign(plan.steps[0]!, { surprise: 1 })],
-    ['/steps/0/tasks/0/surprise', (plan: Plan) => Object.assign(plan.steps[0]!.tasks[0]!, { surprise: 1 })],
-    [
-      '/steps/0/tasks/1/policy/rules/0/then/do',
-      (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!.policy!.rules[0]!.then, { do: 'explode' }),
-    ],
-    ['/steps/1/loop/mode', (plan: Plan) => Object.assign(plan.steps[1]!.loop!, { mode: 'sideways' })],
-    ['/metadata/planId', (plan: Plan) => Object.assign(plan.metadata, { planId: 'a|b' })],
-    ['/surprise', (plan: Plan) => Object.assign(plan, { surprise: 1 })],
-  ])('WE-3.2c is refused with the pointer %s if a field does not fit', (path, change) => {
-    expect(refusal(changed(change))).toEqual({ code: 'INVALID_STEP_SCHEMA', paths: [path] });
-  });
+  describe('WE-3.2c a plan that our compiler did not write', () => {
+    test.each([
+      ['/steps/0/surprise', (plan: Plan) => Object.assign(plan.steps[0]!, { surprise: 1 })],
+      ['/steps/0/tasks/0/surprise', (plan: Plan) => Object.assign(plan.steps[0]!.tasks[0]!, { surprise: 1 })],
+      [
+        '/steps/0/tasks/1/policy/rules/0/then/do',
+        (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!.policy!.rules[0]!.then, { do: 'explode' }),
+      ],
+      ['/steps/1/loop/mode', (plan: Plan) => Object.assign(plan.steps[1]!.loop!, { mode: 'sideways' })],
+      ['/metadata/planId', (plan: Plan) => Object.assign(plan.metadata, { planId: 'a|b' })],
+      ['/surprise', (plan: Plan) => Object.assign(plan, { surprise: 1 })],
+    ])('is refused with the pointer %s if a field does not fit', (path, change) => {
+      expect(refusal(changed(change))).toEqual({ code: 'INVALID_STEP_SCHEMA', paths: [path] });
+    });
 
-  test.each([
-    ['/entryStep', (plan: Plan) => Object.assign(plan, { entryStep: 'nowhere' })],
-    ['/finalStep', (plan: Plan) => Object.assign(plan, { finalStep: 'nowhere' })],
-    ['/steps/0/next/arcs/1/step', (plan: Plan) => Object.assign(plan.steps[0]!.next!.arcs[1]!, { step: 'nowhere' })],
-    [
-      '/steps/1/stepId',
-      (plan: Plan) => {
-        plan.steps[1]!.stepId = 'start';
-        plan.steps[0]!.next!.arcs = [];
-        plan.steps[0]!.reaches = [];
-      },
-    ],
-    ['/steps/1/index', (plan: Plan) => Object.assign(plan.steps[1]!, { index: 5 })],
-    ['/steps/0/reaches/0', (plan: Plan) => Object.assign(plan.steps[0]!, { reaches: ['start'] })],
-    ['/steps/0/tasks/1/name', (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!, { name: 'a' })],
-    [
-      '/steps/0/tasks/1/policy/rules/0/then/to',
-      (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!.policy!.rules[0]!.then, { to: 'x' }),
-    ],
-    ['/steps/1/loop', (plan: Plan) => Object.assign(plan.steps[1]!.loop!, { in: undefined })],
-    ['/workbook/w/name', (plan: Plan) => Object.assign(plan.workbook['w']!, { name: 'v' })],
-    ['/steps/1/tasks/0/with/name', (plan: Plan) => Object.assign(plan, { workbook: {} })],
-    [
-      '/steps/0',
-      (plan: Plan) => {
-        plan.steps[0]!.tasks = [];
-        delete plan.steps[0]!.next;
-      },
-    ],
-  ])('WE-3.2c is refused with the pointer %s if a name points nowhere', (path, change) => {
-    expect(refusal(changed(change))).toEqual({ code: 'INVALID_STEP_SCHEMA', paths: [path] });
+    test.each([
+      ['/entryStep', (plan: Plan) => Object.assign(plan, { entryStep: 'nowhere' })],
+      ['/finalStep', (plan: Plan) => Object.assign(plan, { finalStep: 'nowhere' })],
+      ['/steps/0/next/arcs/1/step', (plan: Plan) => Object.assign(plan.steps[0]!.next!.arcs[1]!, { step: 'nowhere' })],
+      [
+        '/steps/1/stepId',
+        (plan: Plan) => {
+          plan.steps[1]!.stepId = 'start';
+          plan.steps[0]!.next!.arcs = [];
+          plan.steps[0]!.reaches = [];
+        },
+      ],
+      ['/steps/1/index', (plan: Plan) => Object.assign(plan.steps[1]!, { index: 5 })],
+      ['/steps/0/reaches/0', (plan: Plan) => Object.assign(plan.steps[0]!, { reaches: ['start'] })],
+      ['/steps/0/tasks/1/name', (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!, { name: 'a' })],
+      [
+        '/steps/0/tasks/1/policy/rules/0/then/to',
+        (plan: Plan) => Object.assign(plan.steps[0]!.tasks[1]!.policy!.rules[0]!.then, { to: 'x' }),
+      ],
+      ['/steps/1/loop', (plan: Plan) => Object.assign(plan.steps[1]!.loop!, { in: undefined })],
+      ['/workbook/w/name', (plan: Plan) => Object.assign(plan.workbook['w']!, { name: 'v' })],
+      ['/steps/1/tasks/0/with/name', (plan: Plan) => Object.assign(plan, { workbook: {} })],
+      [
+        '/steps/0',
+        (plan: Plan) => {
+          plan.steps[0]!.tasks = [];
+          delete plan.steps[0]!.next;
+        },
+      ],
+    ])('is refused with the pointer %s if a name points nowhere', (path, change) => {
+      expect(refusal(changed(change))).toEqual({ code: 'INVALID_STEP_SCHEMA', paths: [path] });
+    });
   });
 
   test('ES-2a is refused if it holds a secret value', () => {

@@ -216,8 +216,14 @@ const WARNINGS: readonly Row[] = [
   ['a field without effect', withTool('{kind: playbook, path: "{{ ctx.p }}", §IGNORED_FIELD§task: x}')],
 ];
 
+describe('WE-3.2a fields that are unknown or do not fit', () => {
+  test.each(FIELDS)('%s is reported at its place', (_what, marked) => {
+    const { text, expected } = withoutMarks(marked);
+    expect(problemsOf(text)).toEqual(expected);
+  });
+});
+
 describe.each([
-  ['WE-3.2a fields', FIELDS],
   ['names', NAMES],
   ['routes and loops', ROUTES],
   ['two spellings at once', CONFLICTS],
