@@ -11,7 +11,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   store: ['contracts', 'lib', 'kernel'],
   tools: ['contracts', 'lib'],
   projector: ['contracts', 'lib', 'kernel', 'store'],
-  testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector'],
+  worker: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools'],
+  engines: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker'],
+  runtime: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines'],
+  testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'worker', 'engines', 'runtime'],
   exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'testing'],
 };
 
@@ -20,7 +23,7 @@ const PURE = ['contracts', 'kernel'];
 
 /** Packages, and the only folders that may load them. Optional SDKs have one owner each. */
 const PACKAGE_OWNERS: Record<string, readonly string[]> = {
-  typebox: ['contracts', 'compiler', 'store', 'tools'],
+  typebox: ['contracts', 'compiler', 'store', 'tools', 'engines'],
   '@huggingface/jinja': ['kernel/expressions'],
   '@noble/hashes': ['kernel/expressions', 'kernel'],
   re2js: ['kernel/expressions'],

@@ -41,6 +41,7 @@ import type {
 } from './store.ts';
 import { WakeUp } from './wake-up.ts';
 import type { WorkStore } from './work.ts';
+import { PostgresWorkSignals, type WorkSignals } from './work-signals.ts';
 import { PostgresWorkStore } from './work-store.ts';
 
 export interface PostgresStoreOptions extends PostgresOptions {
@@ -65,6 +66,7 @@ export class PostgresStore implements Store {
   readonly postgres: Postgres;
   readonly projections: ProjectionStore;
   readonly work: WorkStore;
+  readonly workSignals: WorkSignals;
   readonly #commits: GroupCommit<PreparedCall, CallAnswer>;
   readonly #wakeUp: WakeUp;
   readonly #maxEventBytes: number;
@@ -75,6 +77,7 @@ export class PostgresStore implements Store {
     this.projections = projectionStore(postgres);
     this.#maxEventBytes = options.maxEventBytes ?? 256 * 1024;
     this.#wakeUp = new WakeUp(postgres);
+    this.workSignals = new PostgresWorkSignals(postgres);
     this.work = new PostgresWorkStore(postgres, {
       connections: options.appendConnections ?? 2,
       prepare: (event, as) => this.#prepare(event, { as }),
@@ -278,6 +281,7 @@ export class PostgresStore implements Store {
 
   async close(): Promise<void> {
     await this.#wakeUp.close();
+    await this.workSignals.close();
     await this.postgres.close();
   }
 

@@ -117,7 +117,8 @@ export class PostgresWorkStore implements WorkStore {
   }
 
   #prepare(commit: WorkCommit): PreparedCommit {
-    const events = (commit.facts ?? []).map((event) => this.#log.prepare(event, 'worker'));
+    const events = (commit.opening ?? []).map((event) => this.#log.prepare(event, emitterOf(event)));
+    for (const event of commit.facts ?? []) events.push(this.#log.prepare(event, 'worker'));
     for (const event of commit.decision ?? []) events.push(this.#log.prepare(event, emitterOf(event)));
     if (events.length === 0) throw new AppError('INTERNAL', 'A commit needs at least one event');
     return {

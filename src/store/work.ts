@@ -50,6 +50,8 @@ export type LoopChange =
 /** What one decision, or a part of one step's facts, changes. Stored together or not at all. */
 export interface WorkCommit {
   readonly run: RunIdentity;
+  /** What the store itself has decided (an iteration that was handed out of its loop), recorded before the facts. */
+  readonly opening?: readonly RunEventWrite[];
   /** What a worker saw; control-plane events are refused here. */
   readonly facts?: readonly RunEventWrite[];
   /** What the kernel decided on `expectedHead`. */

@@ -1,0 +1,46 @@
+import type { CapabilityRow } from '../compiler/validate-plan.ts';
+import type { RunStatusSnapshot } from '../contracts/snapshot.ts';
+import type { EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
+
+export const SIGNAL_TYPES = ['PAUSE', 'RESUME', 'CANCEL', 'RETRY_STEP', 'SKIP_STEP'] as const;
+
+export interface SignalRequest {
+  /** The client's own id: the same signal twice is one signal. */
+  readonly signalId: string;
+  readonly type: string;
+  readonly by?: string;
+  readonly role?: string;
+  readonly stepId?: string;
+  readonly parameters?: Record<string, unknown>;
+}
+
+export interface SignalAnswer {
+  readonly accepted: boolean;
+  readonly code?: string;
+  readonly reason?: string;
+}
+
+/** Who asks. Absent: the process itself, which may see every tenant. */
+export interface Caller {
+  readonly tenantId: string;
+}
+
+export interface StartOptions {
+  /** Values merged over the plan's workload. */
+  readonly workload?: Record<string, unknown>;
+  readonly triggeredBy?: string;
+  readonly trigger?: { readonly type: 'manual' | 'schedule' | 'webhook' | 'api'; readonly ref?: string };
+  readonly runRequestId?: string;
+  readonly parent?: { readonly runId: string; readonly stepId: string; readonly entity: string };
+  /** Overload mode DELAY: the first step is not handed out before. */
+  readonly notBefore?: string;
+}
+
+/** What schedules and retries. It decides nothing and keeps no truth: status always comes from the store. */
+export interface Engine {
+  startRun(planRef: PlanRef, context: RunContext, options?: StartOptions): Promise<EngineRunRef>;
+  cancelRun(ref: EngineRunRef, caller?: Caller): Promise<void>;
+  getRunStatus(ref: EngineRunRef, caller?: Caller): Promise<RunStatusSnapshot>;
+  signal(ref: EngineRunRef, request: SignalRequest, caller?: Caller): Promise<SignalAnswer>;
+  capabilities(): CapabilityRow;
+}

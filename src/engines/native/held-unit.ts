@@ -1,0 +1,40 @@
+import { AppError } from '../../contracts/errors.ts';
+import type { Lease } from '../../store/work.ts';
+import { parseUnit, type UnitKey } from '../../store/work-unit.ts';
+
+/** A unit that this process holds, and the means to take it away from whoever runs it. */
+export class HeldUnit implements Lease {
+  readonly runKey: number;
+  readonly runId: string;
+  readonly unit: string;
+  readonly fence: number;
+  readonly deliveries: number;
+  readonly key: UnitKey | undefined;
+  /** By the monotonic clock; never later than the database's end of the lease. */
+  leaseUntil: number;
+  readonly #controller = new AbortController();
+
+  constructor(lease: Lease & { runKey: number; runId: string; deliveries: number }, leaseUntil: number) {
+    this.runKey = lease.runKey;
+    this.runId = lease.runId;
+    this.unit = lease.unit;
+    this.fence = lease.fence;
+    this.deliveries = lease.deliveries;
+    this.key = parseUnit(lease.unit);
+    this.leaseUntil = leaseUntil;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The run is being stopped: the step ends, and says so. */
+  stop(): void {
+    if (!this.signal.aborted) this.#controller.abort(new AppError('CANCELLED', 'The run is being stopped.'));
+  }
+
+  /** Somebody else goes on with it: nothing more may be recorded. */
+  lose(): void {
+    if (!this.signal.aborted) this.#controller.abort(new AppError('LEASE_LOST', 'The lease was lost.'));
+  }
+}

@@ -1,0 +1,210 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { AppError } from '../../contracts/errors.ts';
+import type { Lease } from '../../store/work.ts';
+import { HeldUnit } from './held-unit.ts';
+import { type UnitPorts, workUnit } from './unit-work.ts';
+
+export interface NativeWorkerOptions {
+  /** Units that run at once. */
+  readonly concurrency?: number;
+  /** The poll behind the notifications. */
+  readonly pollMs?: number;
+  /** How long a stopping worker lets its units finish before it hands them back. */
+  readonly drainMs?: number;
+  readonly onError?: (error: unknown, unit: string) => void;
+}
+
+/** The name under which a process holds leases. */
+export function workerName(): string {
+  return `${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`;
+}
+
+/** Takes units of work and does them, until it is stopped. */
+export class NativeWorker {
+  readonly #ports: UnitPorts;
+  readonly #options: Required<NativeWorkerOptions>;
+  readonly #held = new Map<string, HeldUnit>();
+  readonly #running = new Set<Promise<void>>();
+  #claiming: Promise<void> | undefined;
+  #claimAgain = false;
+  #poll: NodeJS.Timeout | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
+  #unsubscribe: (() => void)[] = [];
+  #state: 'idle' | 'running' | 'stopping' = 'idle';
+
+  constructor(ports: Omit<UnitPorts, 'room'>, options: NativeWorkerOptions = {}) {
+    this.#options = {
+      concurrency: options.concurrency ?? 64,
+      pollMs: options.pollMs ?? 1000,
+      drainMs: options.drainMs ?? 5000,
+      onError: options.onError ?? (() => {}),
+    };
+    this.#ports = { ...ports, room: () => this.room };
+  }
+
+  /** How many more units this worker would take. */
+  get room(): number {
+    return this.#state === 'running' ? Math.max(0, this.#options.concurrency - this.#held.size) : 0;
+  }
+
+  get owner(): string {
+    return this.#ports.owner;
+  }
+
+  start(): void {
+    if (this.#state !== 'idle') return;
+    this.#state = 'running';
+    const { signals, leaseMs } = this.#ports;
+    this.#unsubscribe = [
+      signals.onWork(() => this.claim()),
+      signals.onStop((runKey) => {
+        for (const held of this.#held.values()) if (held.runKey === runKey) held.stop();
+      }),
+    ];
+    this.#poll = setInterval(() => this.claim(), this.#options.pollMs);
+    this.#heartbeat = setInterval(() => void this.#renew(), leaseMs / 3);
+    this.claim();
+  }
+
+  /** Takes over units that were leased to this worker by whoever made them. */
+  take(leases: readonly (Lease & { runKey: number; runId: string; deliveries?: number })[]): void {
+    const until = performance.now() + this.#ports.leaseMs;
+    const units = leases.map((lease) => new HeldUnit({ deliveries: 1, ...lease }, until));
+    const fit = this.#state === 'running' ? this.room : 0;
+    for (const unit of units.slice(0, fit)) this.#begin(unit);
+    if (units.length > fit) void this.#release(units.slice(fit));
+  }
+
+  /** Looks for work now. */
+  claim(): void {
+    if (this.#state !== 'running') return;
+    if (this.#claiming) {
+      this.#claimAgain = true;
+      return;
+    }
+    this.#claiming = this.#claim()
+      .catch((error: unknown) => this.#options.onError(error, 'claim'))
+      .finally(() => {
+        this.#claiming = undefined;
+        if (this.#claimAgain) {
+          this.#claimAgain = false;
+          this.claim();
+        }
+      });
+  }
+
+  async #claim(): Promise<void> {
+    const { work, owner, leaseMs } = this.#ports;
+    while (this.room > 0) {
+      const from = performance.now();
+      const limit = this.room;
+      const claimed = await work.claim(owner, { limit, leaseMs });
+      for (const unit of claimed) {
+        const held = new HeldUnit(unit, from + leaseMs);
+        if (unit.stop) held.stop();
+        this.#begin(held);
+      }
+      if (claimed.length < limit) return;
+    }
+  }
+
+  #begin(held: HeldUnit): void {
+    const driving = this.#drive(held);
+    this.#running.add(driving);
+    void driving.finally(() => this.#running.delete(driving));
+  }
+
+  /** Does a unit and then, in its place, what follows from it; what there is no room for is handed back. */
+  async #drive(first: HeldUnit): Promise<void> {
+    let next: HeldUnit | undefined = first;
+    while (next) {
+      const held: HeldUnit = next;
+      next = undefined;
+      this.#held.set(`${held.runKey}/${held.unit}`, held);
+      let leases: readonly Lease[] = [];
+      try {
+        leases = await workUnit(this.#ports, held);
+      } catch (error) {
+        await this.#failed(held, error);
+      } finally {
+        this.#held.delete(`${held.runKey}/${held.unit}`);
+      }
+      const until = performance.now() + this.#ports.leaseMs;
+      const { runKey, runId } = held;
+      const units = leases.map((lease) => new HeldUnit({ ...lease, runKey, runId, deliveries: 1 }, until));
+      if (this.#state === 'running') next = units.shift();
+      if (units.length > 0) this.#takeOver(units);
+    }
+    if (this.#state === 'running' && this.#claimAgain === false && this.room === 1) this.claim();
+  }
+
+  #takeOver(units: HeldUnit[]): void {
+    const fit = units.splice(0, Math.max(0, this.room - 1));
+    for (const unit of fit) this.#begin(unit);
+    if (units.length > 0) void this.#release(units);
+  }
+
+  async #release(units: readonly HeldUnit[]): Promise<void> {
+    try {
+      await this.#ports.work.release(units);
+      this.#ports.signals.work();
+    } catch (error) {
+      this.#options.onError(error, 'release');
+    }
+  }
+
+  /** Nothing was recorded about the unit's end: it is delivered again, later each time. */
+  async #failed(held: HeldUnit, error: unknown): Promise<void> {
+    const code = error instanceof AppError ? error.code : undefined;
+    if (code === 'LEASE_LOST') return;
+    this.#ports.views.forget(held.runId);
+    this.#options.onError(error, held.unit);
+    const delayMs = Math.min(60_000, 250 * 2 ** Math.min(held.deliveries, 8));
+    const message = error instanceof Error ? error.message : String(error);
+    await this.#ports.work.release([held], { delayMs, error: message.slice(0, 2000) }).catch(() => {});
+  }
+
+  async #renew(): Promise<void> {
+    const units = [...this.#held.values()];
+    if (units.length === 0) return;
+    const from = performance.now();
+    try {
+      const answers = await this.#ports.work.renew(units, this.#ports.leaseMs);
+      answers.forEach(({ held, stop }, i) => {
+        const unit = units[i]!;
+        if (!held) unit.lose();
+        else {
+          unit.leaseUntil = Math.max(unit.leaseUntil, from + this.#ports.leaseMs);
+          if (stop) unit.stop();
+        }
+      });
+    } catch (error) {
+      this.#options.onError(error, 'renew');
+    }
+  }
+
+  /** Stops taking work, lets units finish for a while, and hands the rest back at once. */
+  async stop(): Promise<void> {
+    if (this.#state !== 'running') return;
+    this.#state = 'stopping';
+    clearInterval(this.#poll);
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    await this.#claiming;
+    const drained = Promise.allSettled([...this.#running]);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<'late'>((resolve) => {
+      timer = setTimeout(() => resolve('late'), this.#options.drainMs);
+    });
+    if ((await Promise.race([drained, late])) === 'late') {
+      const left = [...this.#held.values()];
+      for (const held of left) held.lose();
+      await this.#ports.work.release(left).catch(() => {});
+      this.#ports.signals.work();
+      await Promise.race([drained, new Promise((resolve) => setTimeout(resolve, 1000))]);
+    }
+    clearTimeout(timer);
+    clearInterval(this.#heartbeat);
+    this.#state = 'idle';
+  }
+}

@@ -1,0 +1,47 @@
+import { isTerminal } from '../../contracts/states.ts';
+import { mustStop, openWork } from '../../kernel/open-work.ts';
+import type { RunState } from '../../kernel/state.ts';
+import type { RepairRequest } from '../../store/work.ts';
+import { loopKey, unitKey } from '../../store/work-unit.ts';
+import { commitDecision } from './commit-decision.ts';
+import type { NativeEnginePorts } from './native-engine.ts';
+
+/** Makes the rows of work of a run again from its log. How many were missing. */
+export async function repairRun(ports: NativeEnginePorts, runId: string): Promise<number> {
+  const view = await ports.views.get(runId);
+  for (;;) {
+    await ports.views.refresh(view);
+    const { status } = view.state.run;
+    if (status === null || isTerminal(status)) return 0;
+    // What follows from the log by itself, should somebody have died before deciding it.
+    await commitDecision(ports, { view, ask: () => ({ type: 'tick' }) });
+    const added = await ports.work.repair(runId, rowsOf(view.state, ports.graceMs));
+    if (added === undefined) continue;
+    if (added > 0) ports.signals.work();
+    return added;
+  }
+}
+
+function rowsOf(state: RunState, graceMs: number): RepairRequest {
+  const isPaused = state.run.status === 'PAUSED';
+  const units = openWork(state)
+    .filter((unit) => unit.kind !== 'wait' || unit.wait === 'child' || unit.dueAt !== undefined)
+    .map((unit) => ({
+      unit: unitKey(unit),
+      ...('dueAt' in unit && unit.dueAt !== undefined ? { dueAt: unit.dueAt } : {}),
+      held: isPaused && unit.kind !== 'wait',
+    }));
+  if (mustStop(state)) {
+    units.push({ unit: 'g:', dueAt: new Date(Date.now() + graceMs).toISOString(), held: false });
+  }
+  const loops = state.loops.values().map((loop) => ({
+    loop: loopKey(loop.stepId, loop.attempt),
+    next: loop.next,
+    total: loop.count ?? 2_000_000_000,
+    inFlight: loop.open.size,
+    maxInFlight: loop.maxInFlight ?? 1,
+    skip: [...loop.carried],
+    stopped: mustStop(state) || loop.failed > 0,
+  }));
+  return { atSeq: state.lastEventSeq, units, loops };
+}

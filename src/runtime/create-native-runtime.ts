@@ -1,0 +1,103 @@
+import { AppError } from '../contracts/errors.ts';
+import { NativeEngine, type NativeEnginePorts } from '../engines/native/native-engine.ts';
+import { NativeWorker, type NativeWorkerOptions, workerName } from '../engines/native/native-worker.ts';
+import { RunViews } from '../engines/native/run-views.ts';
+import { type PlanLocation, PlanSource } from '../engines/plan-ref.ts';
+import type { PostgresStore } from '../store/postgres-store.ts';
+import { createToolRegistry } from '../tools/registry.ts';
+import type { ArtifactStore, Tool } from '../tools/tool.ts';
+import { type LogLine, NO_POLICY, type PolicyPort, type SecretsProvider } from '../worker/ports.ts';
+import { SecretRedactor } from '../worker/redactor.ts';
+
+export interface NativeRuntimeOptions {
+  readonly store: PostgresStore;
+  readonly tools: readonly Tool[];
+  readonly artifacts: ArtifactStore;
+  readonly secrets?: SecretsProvider;
+  readonly policy?: PolicyPort;
+  readonly planLocations?: readonly PlanLocation[];
+  readonly leaseMs?: number;
+  /** How long steps in flight have after a cancellation. */
+  readonly cancelGraceMs?: number;
+  /** False: this process starts runs and signals them, but takes no work. */
+  readonly worker?: NativeWorkerOptions | false;
+  readonly log?: (line: LogLine) => void;
+}
+
+export interface NativeRuntime {
+  readonly engine: NativeEngine;
+  readonly plans: PlanSource;
+  readonly worker: NativeWorker | undefined;
+  /** Lets units finish, hands back the rest, and lets go of the tools. */
+  close(): Promise<void>;
+}
+
+/** The native engine and its worker in one process. Any number of these share one database. */
+export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntime {
+  const { store, artifacts } = options;
+  const { work, workSignals: signals } = store;
+  const plans = new PlanSource({ store, work, ...(options.planLocations ? { allow: options.planLocations } : {}) });
+  const views = new RunViews(store, plans);
+  const tools = createToolRegistry(options.tools);
+  let worker: NativeWorker | undefined;
+  const ports: NativeEnginePorts = {
+    store,
+    work,
+    signals,
+    artifacts,
+    plans,
+    views,
+    owner: workerName(),
+    leaseMs: options.leaseMs ?? 30_000,
+    graceMs: options.cancelGraceMs ?? 30_000,
+    worker: () => worker,
+    ended: (view) => {
+      views.forget(view.run.runId);
+      const { parentRunId, parentEntity } = view.state.run;
+      if (parentRunId === undefined || parentEntity === undefined) return;
+      // Lost in a crash, the parent looks by itself before long.
+      work
+        .wake(parentRunId, `w:${parentEntity}`)
+        .then(() => {
+          signals.work();
+          worker?.claim();
+        })
+        .catch(() => {});
+    },
+  };
+  const engine = new NativeEngine(ports);
+  if (options.worker !== false) {
+    worker = new NativeWorker(
+      {
+        ...ports,
+        runner: {
+          tools,
+          artifacts,
+          secrets: options.secrets ?? NO_SECRETS,
+          policy: options.policy ?? NO_POLICY,
+          redactor: () => new SecretRedactor(),
+          ...(options.log ? { log: options.log } : {}),
+        },
+        startChild: (view, wait) => engine.startChild(view, wait),
+        relaySignal: (runId, type, id) => engine.relaySignal(runId, type, id),
+      },
+      options.worker ?? {},
+    );
+    worker.start();
+  }
+  return {
+    engine,
+    plans,
+    worker,
+    async close() {
+      await worker?.stop();
+      await tools.close();
+    },
+  };
+}
+
+const NO_SECRETS: SecretsProvider = {
+  resolve: async (name) => {
+    throw new AppError('SECRET_NOT_FOUND', `No secrets provider is configured, so '${name}' cannot be resolved.`);
+  },
+};

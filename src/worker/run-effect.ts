@@ -1,0 +1,219 @@
+import { AppError } from '../contracts/errors.ts';
+import type { Task } from '../contracts/plan.ts';
+import type { StoredValue } from '../contracts/values.ts';
+import type { EventDraft } from '../kernel/commands.ts';
+import { canonicalJson } from '../lib/canonical-json.ts';
+import { faultPoint } from '../lib/fault-point.ts';
+import { sha256Hex } from '../lib/hash.ts';
+import { defaultEffectKey } from '../tools/effect-key.ts';
+import type { CallContext, CallPlace, Tool, ToolOutcome } from '../tools/tool.ts';
+import type { EffectAction, PolicyPort, Redactor } from './ports.ts';
+import { loadValue } from './store-result.ts';
+import type { UnitHost } from './unit-host.ts';
+
+/** A call starts only if its time-out and this fit in the lease. */
+export const LEASE_MARGIN_MS = 5000;
+/** A write that nobody limited: the finder of a lost one has to know when it is over. */
+export const WRITE_TIMEOUT_MS = 60_000;
+
+/** The step has to wait: for the end of a pause, for a call that may be under way, or for a person. */
+export class MustPark extends Error {
+  readonly wait: {
+    readonly kind: 'hold' | 'timer' | 'approval';
+    readonly dueAt?: string;
+    readonly actionDigest?: string;
+    readonly details: Record<string, unknown>;
+  };
+
+  constructor(wait: MustPark['wait']) {
+    super('the step has to wait');
+    this.wait = wait;
+  }
+}
+
+export interface EffectCall {
+  readonly tool: Tool;
+  readonly task: Task;
+  readonly input: Record<string, unknown>;
+  readonly place: CallPlace;
+  readonly host: UnitHost;
+  readonly policy: PolicyPort;
+  readonly redactor: Redactor;
+  readonly context: CallContext;
+  /** The key that the author wrote, rendered. */
+  readonly ownKey: string | undefined;
+  /** Stores everything that was not recorded yet, with these events behind it. */
+  readonly record: (events: readonly EventDraft[]) => Promise<void>;
+  /** Events that go into the log with the task's own end. */
+  readonly later: (event: EventDraft) => void;
+  /** Makes a value ready for the log. */
+  readonly toStored: (value: unknown) => Promise<StoredValue>;
+}
+
+/**
+ * A write: judged, looked up, announced, called, and told. Whatever is found half done is settled before anything is sent
+ * again; where nobody can know, a person is asked.
+ */
+export async function runEffect(call: EffectCall): Promise<ToolOutcome> {
+  const { tool, task, input, host, place } = call;
+  if (await host.isPaused()) throw new MustPark({ kind: 'hold', details: { reason: 'PAUSED', entity: place.entity } });
+  const action = proposedAction(call);
+  const scope = scopeOf(call);
+  const judged = await call.policy.evaluate(action, { ...place });
+  const record = (eventType: EventDraft['eventType'], payload: Record<string, unknown>): EventDraft =>
+    draft(call, eventType, call.redactor.redact(payload));
+  const policyEvent = record('PolicyEffectEvaluated', {
+    decision: judged.decision,
+    actionDigest: action.digest,
+    connector: action.connector,
+    operation: action.operation,
+    target: action.target,
+    fields: [...action.fields],
+    tier: action.tier,
+    policies: [...judged.policies],
+    ...(judged.revision === undefined ? {} : { revision: judged.revision }),
+    ...(judged.reason === undefined ? {} : { reason: judged.reason }),
+  });
+  if (judged.decision === 'deny') {
+    call.later(policyEvent);
+    return failure('policy', 'POLICY_DENIED', judged.reason ?? 'The policy denies this action.');
+  }
+  if (judged.decision === 'needs_approval') {
+    call.later(policyEvent);
+    throw new MustPark({
+      kind: 'approval',
+      actionDigest: action.digest,
+      details: { reason: 'APPROVAL', entity: place.entity, action: { ...action, fields: [...action.fields] } },
+    });
+  }
+  const found = await settleEarlier(call, action, scope, record);
+  if (found) {
+    call.later(policyEvent);
+    return found;
+  }
+  const { timeoutMs } = call.context;
+  if (!(await host.ensureLease(timeoutMs + LEASE_MARGIN_MS))) {
+    throw new AppError('LEASE_LOST', 'The lease cannot be made long enough for the call.');
+  }
+  const settledBy = new Date(Date.now() + timeoutMs + LEASE_MARGIN_MS).toISOString();
+  const attempted = record('EffectAttempted', {
+    key: action.key,
+    scope,
+    connector: action.connector,
+    operation: action.operation,
+    target: action.target,
+    actionDigest: action.digest,
+    settledBy,
+  });
+  await faultPoint('effect.before-attempted');
+  await call.record([policyEvent, attempted]);
+  await faultPoint('effect.after-attempted');
+  const outcome = await tool.call(input, { ...call.context, idempotencyKey: action.key });
+  await faultPoint('effect.after-call');
+  await tell(call, task, action, scope, outcome, record);
+  return outcome;
+}
+
+type Recorder = (eventType: EventDraft['eventType'], payload: Record<string, unknown>) => EventDraft;
+
+async function tell(
+  call: EffectCall,
+  task: Task,
+  action: EffectAction,
+  scope: 'run' | 'tenant',
+  outcome: ToolOutcome,
+  record: Recorder,
+): Promise<void> {
+  const base = { key: action.key, scope };
+  if (outcome.status === 'ok') {
+    const reverse = task.effect?.reverse ?? call.tool.reverse?.(call.input, outcome.result);
+    const result = await call.toStored(outcome.result);
+    call.later(
+      record('EffectSucceeded', {
+        ...base,
+        reversible: reverse !== undefined,
+        ...(reverse === undefined ? {} : { reverse }),
+        result,
+      }),
+    );
+  } else if (outcome.error.unknown) {
+    call.later(record('EffectUnknown', { ...base, reason: outcome.error.message }));
+  } else {
+    const { kind, code, message, retryable } = outcome.error;
+    call.later(record('EffectFailed', { ...base, error: { category: kind, code, message, retryable } }));
+  }
+}
+
+/** What an earlier attempt left behind. Undefined: the way is free. */
+async function settleEarlier(
+  call: EffectCall,
+  action: EffectAction,
+  scope: 'run' | 'tenant',
+  record: Recorder,
+): Promise<ToolOutcome | undefined> {
+  const receipt = await call.host.findReceipt(action.key);
+  if (!receipt || receipt.status === 'failed') return undefined;
+  const base = { key: action.key, scope };
+  if (receipt.status === 'succeeded') {
+    const stored = receipt.details['result'] as StoredValue | undefined;
+    call.later(record('EffectSucceeded', { ...base, cachedFrom: { runId: receipt.runId, path: receipt.path } }));
+    return { status: 'ok', result: stored === undefined ? null : await loadValue(call.context.artifacts, stored) };
+  }
+  const settlesIn = receipt.settlesInMs ?? 0;
+  if (receipt.status === 'attempted' && settlesIn > 0) {
+    // It may be on the wire at this moment: nobody may ask or send before it is over.
+    const dueAt = new Date(Date.now() + settlesIn + 10).toISOString();
+    throw new MustPark({ kind: 'timer', dueAt, details: { reason: 'EFFECT_UNDER_WAY', entity: call.place.entity } });
+  }
+  const wanted = call.task.effect?.onUnknown ?? (call.tool.reconcile ? 'reconcile' : 'retry');
+  if (wanted === 'reconcile' && call.tool.reconcile) {
+    const context = { ...call.context, idempotencyKey: action.key };
+    const known = await call.tool.reconcile(call.input, context);
+    if (known.found === 'happened') {
+      const result = await call.toStored(known.result);
+      call.later(record('EffectSucceeded', { ...base, reconciled: true, result }));
+      return { status: 'ok', result: known.result };
+    }
+    if (known.found === 'absent') return undefined;
+  }
+  if (wanted !== 'ask' && call.tool.honoursKey?.(call.input) === true) return undefined;
+  const approved = (await call.host.recorded()).some(
+    ({ eventType, payload }) => eventType === 'WaitEnded' && payload?.['outcome'] === 'approved',
+  );
+  if (approved) return undefined;
+  call.later(
+    record('EffectUnknown', { ...base, reason: 'Its outcome was lost, and the destination cannot be asked.' }),
+  );
+  throw new MustPark({
+    kind: 'approval',
+    actionDigest: action.digest,
+    details: { reason: 'EFFECT_UNKNOWN', entity: call.place.entity, key: action.key },
+  });
+}
+
+function proposedAction(call: EffectCall): EffectAction {
+  const { tool, task, input, place, host, ownKey } = call;
+  const proposed = tool.propose(input);
+  const { rootRunId } = host.view.state.run;
+  const own =
+    ownKey ?? tool.effectKey?.(input, place) ?? defaultEffectKey(proposed.operation, proposed.target, place, input);
+  const key = scopeOf(call) === 'run' ? `${rootRunId ?? place.runId}:${own}` : own;
+  const tier = task.effect?.tier ?? 'med';
+  const digest = sha256Hex(
+    canonicalJson({ connector: tool.kind, ...proposed, fields: [...proposed.fields], key, tier, input }),
+  );
+  return { ...proposed, connector: tool.kind, key: key.slice(0, 1024), tier, digest };
+}
+
+function scopeOf({ task, ownKey }: EffectCall): 'run' | 'tenant' {
+  return task.effect?.scope ?? (ownKey === undefined ? 'run' : 'tenant');
+}
+
+function draft(call: EffectCall, eventType: EventDraft['eventType'], payload: Record<string, unknown>): EventDraft {
+  const { stepId, entity, attempt } = call.place;
+  return { eventType, stepId, entity, logicalAttemptId: attempt, payload };
+}
+
+function failure(kind: string, code: string, message: string): ToolOutcome {
+  return { status: 'error', error: { kind, code, message, retryable: false } };
+}
