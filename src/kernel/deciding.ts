@@ -34,7 +34,7 @@ export class Deciding {
   readonly now: string;
   readonly random: number;
   readonly events: EventDraft[] = [];
-  readonly options: EvalOptions;
+  #options: EvalOptions | undefined;
   readonly #values: Command['values'];
   readonly #work: Work;
 
@@ -44,21 +44,27 @@ export class Deciding {
     this.now = command.now;
     this.random = command.random ?? 0.5;
     this.#values = command.values;
-    this.options = evalOptions(command.values);
-    this.#work = { draft: this.draft, owner: {}, violations: undefined };
+    // Without an owner: a decision changes each map once or twice, and single changes are the cheapest to take back.
+    this.#work = { draft: this.draft, owner: undefined, violations: undefined };
   }
 
   emit(eventType: EventType, { stepId, entity, attempt = 1, engineAttempt, payload }: Saying = {}): void {
-    const event: EventDraft = {
-      eventType,
-      ...(stepId === undefined ? {} : { stepId }),
-      ...(entity === undefined ? {} : { entity }),
-      logicalAttemptId: attempt,
-      ...(engineAttempt === undefined ? {} : { engineAttemptId: engineAttempt }),
-      ...(payload === undefined ? {} : { payload }),
-    };
+    const event: { -readonly [K in keyof EventDraft]: EventDraft[K] } = { eventType, logicalAttemptId: attempt };
+    if (stepId !== undefined) event.stepId = stepId;
+    if (entity !== undefined) event.entity = entity;
+    if (engineAttempt !== undefined) event.engineAttemptId = engineAttempt;
+    if (payload !== undefined) event.payload = payload;
     this.events.push(event);
-    apply(this.#work, { ...event, emittedAt: this.now });
+    const emittedAt = this.now;
+    apply(this.#work, {
+      eventType,
+      stepId,
+      entity,
+      logicalAttemptId: attempt,
+      engineAttemptId: engineAttempt,
+      emittedAt,
+      payload,
+    });
   }
 
   /** A patch of ctx, as the next occurrence below a step. */
@@ -71,6 +77,11 @@ export class Deciding {
       ...(step === undefined ? {} : { attempt: step.attempt }),
       payload: { set, source },
     });
+  }
+
+  get options(): EvalOptions {
+    this.#options ??= evalOptions(this.#values);
+    return this.#options;
   }
 
   scope(view: Viewpoint): RunScope {

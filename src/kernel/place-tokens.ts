@@ -1,6 +1,6 @@
 import type { ErrorInfo } from '../contracts/values.ts';
 import { type Deciding, errorInfo } from './deciding.ts';
-import { instanceId } from './entity-path.ts';
+import { instanceId, stepNameOf } from './entity-path.ts';
 import { NeedValues } from './expressions/evaluation.ts';
 import { mergeLineages } from './lineage.ts';
 import type { JsonObject } from './payload-reader.ts';
@@ -14,6 +14,12 @@ const MAX_PLACED_AT_ONCE = 10_000;
 
 /** Gives the tokens that stand before a step to a new instance of it, or several to several. */
 export function placeTokens(d: Deciding, name: string, tokens: readonly Token[], dueAt?: string): void {
+  const only = tokens[0];
+  if (only && tokens.length === 1) {
+    const arrivals = [{ from: only.from, arc: only.arc }];
+    placeInstance(d, name, { kind: 'arc', arrivals }, tokens, only.args, dueAt);
+    return;
+  }
   const sorted = [...tokens].sort(
     (a, b) => planOrder(d, a) - planOrder(d, b) || a.arc - b.arc || order(a.from, b.from),
   );
@@ -24,8 +30,8 @@ export function placeTokens(d: Deciding, name: string, tokens: readonly Token[],
 }
 
 const planOrder = (d: Deciding, token: Token): number =>
-  d.plan.steps.get(d.draft.done.get(token.from)?.name ?? nameOf(token.from))?.step.index ?? Number.MAX_SAFE_INTEGER;
-const nameOf = (stepId: string): string => stepId.split('#', 1)[0] as string;
+  d.plan.steps.get(stepNameOf(token.from))?.step.index ?? Number.MAX_SAFE_INTEGER;
+/** Of two instances of one step the lower number comes first. */
 const order = (a: string, b: string): number =>
   a.length === b.length ? (a < b ? -1 : a > b ? 1 : 0) : a.length - b.length;
 
@@ -42,11 +48,6 @@ export function placeInstance(
   const { step } = compiled;
   const stepId = instanceId(name, (d.draft.names.get(name)?.instances ?? 0) + 1);
   const origin = { step: name, stepIndex: step.index, cause, ...(args === undefined ? {} : { args: { ...args } }) };
-  const lineage = mergeLineages(tokens);
-  const event = {
-    name: tokens[0]?.boundary ?? 'playbook.started',
-    ...(tokens[0] ? { step: nameOf(tokens[0].from) } : {}),
-  };
   const limit = stepLimit(d);
   if (limit) {
     refuseAdmission(d, stepId, limit);
@@ -54,7 +55,7 @@ export function placeInstance(
   }
   // Most steps have neither rules nor templates to be evaluated here, and need no scope.
   const needsScope = compiled.admit.length > 0 || (compiled.timeoutS !== undefined && !compiled.timeoutS.isStatic);
-  const scope = needsScope ? d.scope({ args, lineage, own: { event } }) : undefined;
+  const scope = needsScope ? arrivalScope(d, tokens, args) : undefined;
   let timeoutMs: number | undefined;
   try {
     const verdict = admit(d, name, scope);
@@ -85,6 +86,12 @@ export function placeInstance(
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
     },
   });
+}
+
+function arrivalScope(d: Deciding, tokens: readonly Token[], args: JsonObject | undefined): RunScope {
+  const first = tokens[0];
+  const event = first ? { name: first.boundary, step: stepNameOf(first.from) } : { name: 'playbook.started' };
+  return d.scope({ args, lineage: mergeLineages(tokens), own: { event } });
 }
 
 /** First match wins; without a match the step is admitted. Undefined: the step has no rules. */

@@ -6,6 +6,7 @@ import { occurrenceEntity } from './entity-path.ts';
 import { NeedValues } from './expressions/evaluation.ts';
 import { isUncatchable, mayRetryStep } from './failures.ts';
 import { isObject, type JsonObject } from './payload-reader.ts';
+import type { RunScope } from './run-scope.ts';
 import type { StepState } from './state.ts';
 import { finishedOf } from './step-state.ts';
 import { finishedValue } from './step-values.ts';
@@ -131,29 +132,52 @@ function emitNext(d: Deciding, step: StepState, payload: Record<string, unknown>
 function matchArcs(d: Deciding, step: StepState, { step: planned, arcs }: CompiledStep): Evaluated {
   if (arcs.length === 0) return NOTHING;
   const boundary = boundaryOf(step);
-  const own = boundaryNames(step, boundary);
-  const scope = d.scope(d.selfView(step, own));
+  const view = new ArcView(d, step, boundary);
   const matched: Evaluated['matched'] = [];
   const chosen: CompiledArc[] = [];
   for (const arc of arcs) {
-    const at = arc.spelling !== undefined && boundary.endsWith('.done') ? renamed(d, step, own, arc.spelling) : scope;
-    if (!d.holds(arc.when, at)) continue;
-    const when = typeof arc.arc.when === 'string' ? { when: arc.arc.when } : {};
-    matched.push({ step: arc.arc.step, arc: arc.index, ...when });
+    if (typeof arc.when === 'boolean') {
+      if (!arc.when) continue;
+      matched.push({ step: arc.arc.step, arc: arc.index });
+    } else {
+      const isRenamed = arc.spelling !== undefined && boundary.endsWith('.done');
+      if (!d.holds(arc.when, isRenamed ? view.renamed(arc.spelling as string) : view.scope)) continue;
+      matched.push({ step: arc.arc.step, arc: arc.index, when: arc.arc.when as string });
+    }
     chosen.push(arc);
     if (planned.next?.mode !== 'inclusive') break;
   }
   const set: Record<string, unknown> = {};
   const selected = chosen.map((arc) => {
-    Object.assign(set, d.assign(arc.set, scope));
-    const args = arc.args?.evaluate(scope, d.options);
+    if (arc.set.length > 0) Object.assign(set, d.assign(arc.set, view.scope));
+    const args = arc.args?.evaluate(view.scope, d.options);
     return { step: arc.arc.step, arc: arc.index, ...(isObject(args) ? { args: { ...args } } : {}) };
   });
   return { matched, selected, set };
 }
 
-function renamed(d: Deciding, step: StepState, own: Record<string, unknown>, name: string) {
-  return d.scope(d.selfView(step, { ...own, event: { ...(own['event'] as object), name } }));
+/** What arcs see. Made when the first condition or argument asks: most arcs have neither. */
+class ArcView {
+  readonly #d: Deciding;
+  readonly #step: StepState;
+  readonly #boundary: string;
+  #scope: RunScope | undefined;
+
+  constructor(d: Deciding, step: StepState, boundary: string) {
+    this.#d = d;
+    this.#step = step;
+    this.#boundary = boundary;
+  }
+
+  get scope(): RunScope {
+    this.#scope ??= this.renamed(this.#boundary);
+    return this.#scope;
+  }
+
+  /** The same with another name of the boundary. */
+  renamed(name: string): RunScope {
+    return this.#d.scope(this.#d.selfView(this.#step, boundaryNames(this.#step, name)));
+  }
 }
 
 /** `event`, `outcome` and `output` as arcs and assignments of an ended step see them. */

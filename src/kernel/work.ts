@@ -4,10 +4,10 @@ import type { RunState } from './state.ts';
 export interface KernelEvent {
   readonly eventType: string;
   readonly eventId?: string;
-  readonly stepId?: string;
-  readonly entity?: string;
+  readonly stepId?: string | undefined;
+  readonly entity?: string | undefined;
   readonly logicalAttemptId: number;
-  readonly engineAttemptId?: number;
+  readonly engineAttemptId?: number | undefined;
   readonly emittedAt: string;
   readonly payload?: Readonly<Record<string, unknown>> | undefined;
   readonly runSeq?: number;

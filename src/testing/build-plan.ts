@@ -21,14 +21,16 @@ export function buildPlan(steps: readonly ShortStep[], more: Partial<Plan> = {})
       ...(arcs === undefined ? {} : { next: arcs as NonNullable<PlanStep['next']> }),
     };
   });
+  const byName = new Map(full.map((step) => [step.stepId, step]));
   const joins = new Set(full.filter((step) => step.join).map((step) => step.stepId));
   const reached = (from: PlanStep): string[] => {
+    if (joins.size === 0) return [];
     const seen = new Set<string>();
     const open = (from.next?.arcs ?? []).map((arc) => arc.step);
     for (let name = open.pop(); name !== undefined; name = open.pop()) {
       if (seen.has(name)) continue;
       seen.add(name);
-      open.push(...(full.find((step) => step.stepId === name)?.next?.arcs ?? []).map((arc) => arc.step));
+      open.push(...(byName.get(name)?.next?.arcs ?? []).map((arc) => arc.step));
     }
     return [...seen].filter((name) => joins.has(name));
   };
