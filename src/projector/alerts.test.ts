@@ -135,7 +135,7 @@ test('several projectors of two processes at once project each event once, and r
       .poll(
         async () => (await Promise.all(runs.map((run) => savedSnapshot(bench.store, run)))).map((s) => s.lastEventSeq),
         {
-          timeout: 20_000,
+          timeout: 25_000,
         },
       )
       .toEqual(runs.map(() => 10));
@@ -223,7 +223,7 @@ test('a transaction that holds the horizon raises STREAM_HORIZON_HELD with its s
           await projector.runOnce();
           return held();
         },
-        { timeout: 20_000, interval: 50 },
+        { timeout: 25_000, interval: 50 },
       )
       .toHaveLength(1);
     const [alert] = await held();

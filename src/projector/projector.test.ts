@@ -352,7 +352,7 @@ test('ES-1.4d a started projector follows the log, measures how far it is behind
     await sleep(20);
   }
   await expect
-    .poll(async () => (await savedSnapshot(bench.store, runs[9]!)).lastEventSeq, { timeout: 10_000 })
+    .poll(async () => (await savedSnapshot(bench.store, runs[9]!)).lastEventSeq, { timeout: 20_000 })
     .toBe(22);
   for (const run of runs) await expectProjected(run);
   await expect.poll(() => projector.lag()).toBe(0);
@@ -366,7 +366,7 @@ test('ES-1.4d a started projector follows the log, measures how far it is behind
   expect((await savedSnapshot(bench.store, runs[0]!)).lastEventSeq).toBe(22);
   projector.start();
   await expect
-    .poll(async () => (await savedSnapshot(bench.store, runs[0]!)).lastEventSeq, { timeout: 10_000 })
+    .poll(async () => (await savedSnapshot(bench.store, runs[0]!)).lastEventSeq, { timeout: 20_000 })
     .toBe(24);
   await projector.stop();
 });
