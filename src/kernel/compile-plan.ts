@@ -45,6 +45,8 @@ export interface CompiledRetry {
 export interface Join {
   readonly name: string;
   readonly sources: ReadonlySet<string>;
+  /** Who was found alive last time: only a place to look first, so that a wide join is not searched at every arrival. */
+  hint: string;
 }
 
 /** A plan with its templates compiled and its indexes made. One per plan object. */
@@ -72,7 +74,7 @@ export function compilePlan(plan: Plan): CompiledPlan {
   const multi = multiInstanceNames(plan);
   const joins = plan.steps
     .filter((step) => step.join)
-    .map((step) => ({ name: step.stepId, sources: new Set<string>() }));
+    .map((step) => ({ name: step.stepId, sources: new Set<string>(), hint: '' }));
   const byName = new Map(joins.map((join) => [join.name, join]));
   for (const { stepId, reaches } of plan.steps) {
     for (const name of reaches) if (name !== stepId) byName.get(name)?.sources.add(stepId);

@@ -165,6 +165,20 @@ test('RQ-6.2b a retry without a delay waits about 5 s, then 30 s', () => {
   expect(run.state.open.get('a')?.dueAt).toBe('2026-01-01T00:00:30.000Z');
 });
 
+test('RQ-6.2a the attempt, the last error and the next eligible time of a retry are visible', () => {
+  const failure = { retry: { attempts: 9, delay: 60, backoff: 'exponential' as const, maxDelay: 90 } };
+  const run = new Scenario(buildPlan([{ stepId: 'a', failure }]));
+  run.start();
+  run.fail('a', { message: 'first' });
+  run.fail('a', { message: 'second' });
+  // Twice 60 s would be two minutes: the cap holds.
+  expect(run.state.open.get('a')).toMatchObject({
+    attempt: 3,
+    dueAt: '2026-01-01T00:01:30.000Z',
+    delayed: { reason: 'RETRY', error: { message: 'second' } },
+  });
+});
+
 test('the jitter comes with the command', () => {
   const run = new Scenario(buildPlan([{ stepId: 'a', failure: { retry: { attempts: 9 } } }]));
   run.start();

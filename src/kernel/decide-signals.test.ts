@@ -69,7 +69,7 @@ test('a loop hands out nothing while the run is paused, and goes on after it', (
   expect(run.signal('RESUME').slice(1)).toEqual(['RunResumed', 'LoopIterationScheduled each/1']);
 });
 
-test('CANCEL: scheduled steps are skipped, running ones end with CANCELLED, then the run is cancelled', () => {
+test('WE-1f CANCEL: nothing new starts, scheduled steps are skipped, running ones end with CANCELLED, then the run is cancelled', () => {
   const run = fanOut();
   run.begin('a');
   expect(run.signal('CANCEL').slice(1)).toEqual(['StepSkipped b']);

@@ -303,7 +303,7 @@ test('a value that lives outside of the log is asked for, and the same command w
   expect(run.when({ ...command, values: { 's3://b/rows': { rows: [1, 2] } } })).toContain('StepScheduled b');
 });
 
-test('what was extracted from an outside value needs no fetching', () => {
+test('NE-2c an event holds a reference, extracted fields and a bounded preview, and what was extracted needs no fetching', () => {
   const plan = buildPlan([{ stepId: 'a', next: arcs({ step: 'b', when: '{{ a.count == 2 }}' }) }, { stepId: 'b' }]);
   const run = new Scenario(plan);
   run.start();

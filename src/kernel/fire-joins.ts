@@ -11,7 +11,7 @@ export function fireJoin(d: Deciding): boolean {
   const { draft, plan } = d;
   const holding = plan.joins.filter((join) => draft.tokens.has(join.name));
   if (holding.length === 0) return false;
-  const settled = holding.filter(({ sources }) => !isAnyLive(d, sources));
+  const settled = holding.filter((join) => !isAnyLive(d, join));
   const waitsFor = (join: Join) => settled.filter((other) => join.sources.has(other.name));
   const ready =
     settled.find((join) => waitsFor(join).length === 0) ?? settled.find((join) => isMutual(join, waitsFor(join)));
@@ -20,8 +20,14 @@ export function fireJoin(d: Deciding): boolean {
   return true;
 }
 
-function isAnyLive(d: Deciding, names: ReadonlySet<string>): boolean {
-  for (const name of names) if ((d.draft.names.get(name)?.live ?? 0) > 0) return true;
+function isAnyLive(d: Deciding, join: Join): boolean {
+  const isLive = (name: string) => (d.draft.names.get(name)?.live ?? 0) > 0;
+  if (join.hint !== '' && isLive(join.hint)) return true;
+  for (const name of join.sources) {
+    if (!isLive(name)) continue;
+    join.hint = name;
+    return true;
+  }
   return false;
 }
 

@@ -1,4 +1,6 @@
+import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
+import { CATALOGUE } from '../contracts/catalogue.ts';
 import { recordLog, runStarted, type ShortEvent } from '../testing/record-log.ts';
 import { fold } from './evolve.ts';
 import { checkTransition, lastWord, ProducerGuard } from './guard.ts';
@@ -48,9 +50,21 @@ test('RE-5.3a after an invalid transition nothing more is emitted for that entit
 
 test('RE-5.3d the last word is StepFailed only while the step is RUNNING, RunFailed only where that is valid', () => {
   const running = after({ type: 'StepStarted', step: 'a' });
-  expect(lastWord(running, step('StepSkipped'))).toBe('StepFailed');
-  expect(lastWord(running, step('StepSkipped', 2))).toBeUndefined();
-  expect(lastWord(after({ type: 'StepScheduled', step: 'a' }), step('StepCompleted'))).toBeUndefined();
-  expect(lastWord(running, { eventType: 'RunResumed', logicalAttemptId: 1 })).toBe('RunFailed');
-  expect(lastWord(after({ type: 'RunPaused' }), { eventType: 'RunCompleted', logicalAttemptId: 1 })).toBeUndefined();
+  const found = {
+    invalidTransitionDetected: true,
+    expectedState: 'PENDING',
+    actualState: 'RUNNING',
+    attemptedEventType: 'StepSkipped',
+  } as const;
+  const last = (state: typeof running, event: Parameters<typeof lastWord>[1]) => lastWord(state, event, found);
+  expect(last(running, step('StepSkipped'))).toMatchObject({ eventType: 'StepFailed', stepId: 'a', payload: found });
+  expect(last(running, step('StepSkipped', 2))).toBeUndefined();
+  expect(last(after({ type: 'StepScheduled', step: 'a' }), step('StepCompleted'))).toBeUndefined();
+  const run = { eventType: 'RunResumed', logicalAttemptId: 1 };
+  expect(last(running, run)).toMatchObject({ eventType: 'RunFailed', payload: found });
+  expect(last(after({ type: 'RunPaused' }), run)).toBeUndefined();
+  for (const word of [last(running, step('StepSkipped')), last(running, run)]) {
+    const schema = CATALOGUE[word!.eventType].payload;
+    expect(Compile(schema).Check(word!.payload)).toBe(true);
+  }
 });

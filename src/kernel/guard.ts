@@ -1,5 +1,6 @@
 import { eventRow } from '../contracts/catalogue.ts';
 import { isTerminal } from '../contracts/states.ts';
+import type { EventDraft } from './commands.ts';
 import { isDuplicate, SEEN, statusOfAttempt } from './reduce-step.ts';
 import type { RunState } from './state.ts';
 import { findStep } from './step-state.ts';
@@ -42,13 +43,22 @@ function problem(event: Candidate, expectedState: string, actualState: string): 
   return { invalidTransitionDetected: true, expectedState, actualState, attemptedEventType: event.eventType };
 }
 
-/** The only events that may follow a detected problem, and only where they are valid themselves. */
-export function lastWord(state: RunState, event: Candidate): 'StepFailed' | 'RunFailed' | undefined {
-  if (event.stepId !== undefined) {
-    const step = findStep(state, event.stepId);
-    return step?.status === 'RUNNING' && step.attempt === event.logicalAttemptId ? 'StepFailed' : undefined;
+/**
+ * The one event that may follow a detected problem, with the four fields that describe it; undefined where it would be
+ * invalid itself, and the producer has to fall silent.
+ */
+export function lastWord(state: RunState, event: Candidate, found: InvalidTransition): EventDraft | undefined {
+  const { stepId, logicalAttemptId } = event;
+  const message = `${found.attemptedEventType} needs ${found.expectedState}, but the state is ${found.actualState}.`;
+  const error = { category: 'internal', code: 'INVALID_TRANSITION', message, retryable: false };
+  const payload = { error, ...found };
+  if (stepId === undefined) {
+    const end = { eventType: 'RunFailed', logicalAttemptId: 1 } as const;
+    return checkTransition(state, end) ? undefined : { ...end, payload };
   }
-  return checkTransition(state, { eventType: 'RunFailed', logicalAttemptId: 1 }) ? undefined : 'RunFailed';
+  const step = findStep(state, stepId);
+  if (step?.status !== 'RUNNING' || step.attempt !== logicalAttemptId) return undefined;
+  return { eventType: 'StepFailed', stepId, logicalAttemptId, payload };
 }
 
 /**

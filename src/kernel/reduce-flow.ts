@@ -7,8 +7,9 @@ import { copyStep, findStep, some } from './step-state.ts';
 import { leave, selectedOf } from './tokens.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
 
-/** RunCompleted lists at most so many handled failures. */
-const MAX_HANDLED = 1000;
+/** RunCompleted lists so many handled failures, with so much of each message: it must fit into one event. */
+const MAX_HANDLED = 500;
+const MAX_MESSAGE = 200;
 
 function nextEvaluated(work: Work, event: KernelEvent): void {
   if (event.erased) noteErased(work, event);
@@ -31,7 +32,8 @@ function nextEvaluated(work: Work, event: KernelEvent): void {
     return;
   }
   if (step.status === 'FAILED' && step.error && draft.handled.length < MAX_HANDLED) {
-    draft.handled = [...draft.handled, { stepId: step.stepId, error: step.error }];
+    const error = { ...step.error, message: step.error.message.slice(0, MAX_MESSAGE) };
+    draft.handled = [...draft.handled, { stepId: step.stepId, error }];
   }
   leave(work, step, SEEN.NextEvaluated, selectedOf(payload['selected']), textOf(payload['boundary']));
 }

@@ -71,6 +71,9 @@ export function scheduleAgain(d: Deciding, step: StepState, kind: 'retry' | 'sig
   });
 }
 
+/** A condition is recorded for people; a long one would fill the event. */
+const MAX_CONDITION = 1000;
+
 interface Evaluated {
   readonly matched: { step: string; arc: number; when?: string }[];
   readonly selected: { step: string; arc: number; args?: Record<string, unknown> }[];
@@ -142,7 +145,7 @@ function matchArcs(d: Deciding, step: StepState, { step: planned, arcs }: Compil
     } else {
       const isRenamed = arc.spelling !== undefined && boundary.endsWith('.done');
       if (!d.holds(arc.when, isRenamed ? view.renamed(arc.spelling as string) : view.scope)) continue;
-      matched.push({ step: arc.arc.step, arc: arc.index, when: arc.arc.when as string });
+      matched.push({ step: arc.arc.step, arc: arc.index, when: (arc.arc.when as string).slice(0, MAX_CONDITION) });
     }
     chosen.push(arc);
     if (planned.next?.mode !== 'inclusive') break;

@@ -5,9 +5,11 @@ import type { RunEventRecord } from '../contracts/envelope.ts';
 import type { Plan } from '../contracts/plan.ts';
 import { isTerminal } from '../contracts/states.ts';
 import { arbitraryPlan } from '../testing/arbitrary-plan.ts';
+import { buildPlan } from '../testing/build-plan.ts';
 import type { SimulatedCall, SimulatedOutcome } from '../testing/simulated-call.ts';
 import { type SimulatorOptions, simulate } from '../testing/simulator.ts';
 import { engineState } from './compile-plan.ts';
+import { stepNameOf } from './entity-path.ts';
 import { fold, foldWithReport } from './evolve.ts';
 import { openWork } from './open-work.ts';
 import { replay } from './replay.ts';
@@ -64,7 +66,7 @@ function optionsOf({ failing, waiting, signals, crashRate, duplicateRate, ...res
 
 const play = (plan: Plan, sky: Weather) => simulate(plan, optionsOf(sky));
 
-test('random plans under random schedules, crashes, duplicates and signals end in a legal state', () => {
+test('NE-5b random plans under random schedules, crashes, duplicates and signals end in a legal state, and no step ran unscheduled', () => {
   fc.assert(
     fc.property(arbitraryPlan, weather, (plan, sky) => {
       const { log, snapshot, state } = play(plan, sky);
@@ -125,6 +127,58 @@ function successMeansEveryStepSettled(log: readonly RunEventRecord[], snapshot: 
     else expect(['SUCCESS', 'SKIPPED']).toContain(step.status);
   }
 }
+
+/** Plans in which nothing races: no ctx, no failures. What runs is then decided by the plan alone. */
+const calmPlan = fc
+  .integer({ min: 2, max: 6 })
+  .chain((count) =>
+    fc.tuple(
+      ...Array.from({ length: count }, (_, i) =>
+        fc.record({
+          mode: fc.constantFrom('exclusive' as const, 'inclusive' as const),
+          arcs:
+            i + 1 < count
+              ? fc.uniqueArray(fc.integer({ min: i + 1, max: count - 1 }), { maxLength: 3 })
+              : fc.constant<number[]>([]),
+          join: fc.boolean(),
+          skipped: fc.constantFrom(false, false, false, true),
+          loop: fc.boolean(),
+        }),
+      ),
+    ),
+  )
+  .map((steps) =>
+    buildPlan(
+      steps.map(({ mode, arcs, join, skipped, loop }, i) => ({
+        stepId: `s${i}`,
+        next: { mode, arcs: arcs.map((to) => ({ step: `s${to}` })) },
+        ...(join && i > 0 ? { join: 'all' as const } : {}),
+        ...(skipped ? { admit: { rules: [{ allow: false }] } } : {}),
+        ...(loop ? { loop: { in: [1, 2, 3], iterator: 'x', mode: 'parallel' as const } } : {}),
+      })),
+    ),
+  );
+
+test('WE-1e in whatever order an engine runs things, the same steps run, are skipped and are joined', () => {
+  const shape = (plan: Plan, seed: number, workers: number) =>
+    simulate(plan, { seed, workers })
+      .log.filter(({ eventType }) => /^(StepScheduled|StepSkipped|LoopDone|RunCompleted)$/.test(eventType))
+      .map(({ eventType, payload }) => {
+        const { step = '', cause } = payload as {
+          step?: string;
+          cause?: { arrivals?: { from: string; arc: number }[] };
+        };
+        const arrivals = cause?.arrivals?.map(({ from, arc }) => `${stepNameOf(from)}.${arc}`) ?? [];
+        return `${eventType} ${step} ${arrivals.join(',')}`;
+      })
+      .sort();
+  fc.assert(
+    fc.property(calmPlan, fc.nat(), fc.nat(), (plan, one, other) => {
+      expect(shape(plan, one, 1)).toEqual(shape(plan, other, 100));
+    }),
+    { numRuns: 150 },
+  );
+});
 
 test('decide over any prefix of a recorded log gives the recorded next events', () => {
   fc.assert(
