@@ -103,7 +103,8 @@ export function workOf(events: readonly EventDraft[]): WorkUnit[] {
 
 /** Loops all of whose iterations ended, and whose result nobody has stored yet. */
 export function loopsToEnd(state: RunState): { readonly stepId: string; readonly attempt: number }[] {
-  const complete = state.loops.values().filter((loop) => isLoopComplete(loop));
+  const isRunning = (stepId: string) => state.open.get(stepId)?.status === 'RUNNING';
+  const complete = state.loops.values().filter((loop) => isLoopComplete(loop) && isRunning(loop.stepId));
   return complete.map(({ stepId, attempt }) => ({ stepId, attempt }));
 }
 

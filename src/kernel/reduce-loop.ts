@@ -83,6 +83,7 @@ function iteration(attempted: string, change: Change): Reducer {
     const loop = event.stepId === undefined ? undefined : work.draft.loops.get(event.stepId);
     const index = indexOf(event);
     if (!loop || index === undefined || event.logicalAttemptId !== loop.attempt) return;
+    if (work.draft.open.get(loop.stepId)?.status !== 'RUNNING') return;
     const opened = openUpTo(work, loop, index);
     if (!opened) return refuse(work, event, `count ${loop.count}`, attempted);
     const entry = opened.open.get(index);
@@ -137,7 +138,7 @@ function loopDone(work: Work, event: KernelEvent): void {
   const { draft, owner } = work;
   const step = event.stepId === undefined ? undefined : draft.open.get(event.stepId);
   if (!step || event.logicalAttemptId !== step.attempt || isDuplicate(step, step.attempt, SEEN.LoopDone)) return;
-  draft.loops = draft.loops.delete(step.stepId, owner);
+  // The loop itself is kept until the step's token went on: a retry asks which indexes had finished.
   const payload = objectOf(event.payload);
   const marked = copyStep(step);
   marked.seen |= SEEN.LoopDone;

@@ -143,6 +143,8 @@ test('finished loop indexes are carried and not run again', () => {
   old.iterate('each', 2, 'C');
   old.iterate('each', 1, new Error('no'));
   expect(old.snapshot.status).toBe('FAILED');
+  // The old state still knows the loop, so that whoever retries can tell what had finished.
+  expect(old.state.loops.get('each')).toMatchObject({ attempt: 1, ended: 3, failed: 1, count: 3 });
   const results = { value: { 0: 'A', 2: 'C' } };
   const { run } = again(old, { loops: { each: { finished: [0, 2], results } } });
   run.start();
