@@ -45,7 +45,7 @@ begin
          max(l.last_persisted_at), max(l.stream_xid)
     into r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid, latest_at, latest_xid
     from (select run_key, last_seq, decided_seq, status, chain_head, last_persisted_at, stream_era, stream_xid
-            from runledger.runs where run_key = any(c_run) order by run_key for update) l;
+            from runledger.runs where run_key = any(c_run) order by run_key for no key update) l;
   -- The clock is read after the locks, so that time never runs backwards within a run.
   now_at := clock_timestamp();
   us := (extract(epoch from now_at) * 1000000)::bigint;
@@ -208,7 +208,7 @@ declare
   mask integer;
 begin
   select t.status, t.last_seq, t.decided_seq, t.chain_head, t.last_persisted_at, t.stream_era, t.stream_xid
-    into run from runledger.runs t where t.run_key = of_run for update;
+    into run from runledger.runs t where t.run_key = of_run for no key update;
   if not found then
     answer := 1; info := 0; return;
   end if;
