@@ -20,7 +20,7 @@ test('a linear run: each step is routed and the next one scheduled in one decisi
   expect(run.log.at(-1)?.payload).toMatchObject({ result: { value: 2 } });
 });
 
-test('a run is requested, queued, approved and started, and each of these only where it makes sense', () => {
+test('WE-2.2a a run is requested, queued by admission control, approved and started, each only where it makes sense', () => {
   const run = new Scenario(buildPlan([{ stepId: 'a' }]));
   const request = { type: 'request', planRef: TEST_PLAN_REF, context: TEST_CONTEXT } as const;
   const admission = { decision: 'queue', reason: 'busy', gate: 'approval' } as const;

@@ -148,11 +148,29 @@ test('the plan gate shows PENDING with WAITING_APPROVAL until the plan is approv
   expect(substatus(after(...asked, { type: 'RunApproved' }))).toBeUndefined();
 });
 
-test('what only the engine knows is merged in by rank, and a word of its own is shown as it is', () => {
+test('WE-2.1.2b what only the engine knows is merged in by rank, and a word of its own is shown as it is', () => {
   const waiting = after(runStarted('r'), ...started('a'), wait('a', 'approval'));
   expect(substatus(waiting, 'RECOVERING')).toBe('RECOVERING');
   expect(substatus(waiting, 'temporal/WORKFLOW_TASK_BACKLOG')).toBe('WAITING_APPROVAL');
   const running = after(runStarted('r'), ...started('a'));
   expect(substatus(running, 'temporal/WORKFLOW_TASK_BACKLOG')).toBe('temporal/WORKFLOW_TASK_BACKLOG');
   expect(substatus(after(runStarted('r'), { type: 'RunCompleted' }), 'RECOVERING')).toBeUndefined();
+});
+
+test('WE-2.1.2c each canonical substatus is shown where it applies: three from the log, two from the engine', () => {
+  const retrying = after(
+    runStarted('r'),
+    ...started('a'),
+    { type: 'StepFailed', step: 'a', payload: { error: {} } },
+    { type: 'StepScheduled', step: 'a', attempt: 2, payload: { cause: { kind: 'retry' } } },
+    { type: 'StepDelayed', step: 'a', entity: 'a/wait:1', attempt: 2, payload: { until: 'x', reason: 'RETRY' } },
+  );
+  const shown = [
+    substatus(after(runStarted('r'), ...started('a'), { type: 'RunPaused' })),
+    substatus(after(runStarted('r'), ...started('a')), 'CONTINUE_AS_NEW'),
+    substatus(after(runStarted('r'), ...started('a')), 'RECOVERING'),
+    substatus(after(runStarted('r'), ...started('a'), wait('a', 'approval'))),
+    substatus(retrying),
+  ];
+  expect(shown).toEqual([...RUN_SUBSTATUSES]);
 });
