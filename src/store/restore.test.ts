@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -23,6 +24,7 @@ afterAll(async () => {
   await database.drop();
 });
 
+const settings = { fsync: 'off', wal_level: 'replica', restore_command: 'false' };
 let counter = 0;
 const task = (run: NewRun): RunEventWrite =>
   sampleEvent(run, { eventType: 'TaskDone', stepId: 'a', entity: `a/get:${++counter}`, payload: { attempts: 1 } });
@@ -89,7 +91,7 @@ async function oneRow<T extends object>(store: PostgresStore, text: string): Pro
 async function youngCluster(): Promise<{ server: EmbeddedServer; client: pg.Client }> {
   const folder = await temporaryFolder();
   cleanServer(join(folder, 'pg'));
-  const server = await openEmbedded({ folder, settings: { fsync: 'off', synchronous_commit: 'off' } });
+  const server = await openEmbedded({ folder, settings });
   const store = await PostgresStore.open({ ...server.config, migrate: true });
   await store.close();
   const client = new pg.Client(server.config);
@@ -126,7 +128,7 @@ test('ES-4a after a dump and restore into another cluster a cursor loses nothing
   const opened = await Promise.all([1, 2, 3, 4].map(() => PostgresStore.open(server.config)));
   const [store, ...others] = opened as [PostgresStore, ...PostgresStore[]];
   await Promise.all(opened.map((each) => each.readStream(undefined, 1)));
-  const state = `select era, system_identifier = (select s.system_identifier::text from pg_control_system() s) as ours from runledger.stream_state`;
+  const state = `select era, history = runledger.xid_history() as ours from runledger.stream_state`;
   expect(await oneRow(store, state)).toEqual({ era: 2, ours: true });
 
   // Old runs go on, new ones begin, through all processes at once.
@@ -160,6 +162,44 @@ test('ES-4a after a dump and restore into another cluster a cursor loses nothing
   expect((await store.createRun(runs[1]!)).created).toBe(false);
   for (const each of opened) await each.close();
   await server.close();
+});
+
+test('ES-4a after a recovery to an earlier point a cursor that is ahead of it still sees what is new', async () => {
+  const folder = await temporaryFolder();
+  const dataDir = join(folder, 'pg');
+  cleanServer(dataDir);
+  const copy = join(folder, 'copy');
+  const open = async () => {
+    const server = await openEmbedded({ folder, settings });
+    return { server, store: await PostgresStore.open({ ...server.config, migrate: true }) };
+  };
+  const first = await open();
+  const run = await startedRun(first.store);
+  await first.store.close();
+  await first.server.close();
+  execFileSync('cp', ['-a', dataDir, copy]);
+  const second = await open();
+  for (let i = 0; i < 40; i++) await second.store.append([task(run)], { as: 'worker' });
+  const { cursor } = await readOn(second.store, undefined, 42);
+  await second.store.close();
+  await second.server.close();
+  // What was written since the copy is lost, and transaction ids are handed out again.
+  execFileSync('rm', ['-rf', dataDir]);
+  execFileSync('mv', [copy, dataDir]);
+  execFileSync('touch', [join(dataDir, 'recovery.signal')]);
+  execFileSync('chown', ['--reference', dataDir, join(dataDir, 'recovery.signal')]);
+  const third = await open();
+  await third.store.append([task(run)], { as: 'worker' });
+  const fresh = await startedRun(third.store);
+  const { records } = await readOn(third.store, cursor, 3);
+  expect(records.map((record) => [record.runId, record.runSeq])).toEqual([
+    [run.runId, 3],
+    [fresh.runId, 1],
+    [fresh.runId, 2],
+  ]);
+  expect(await oneRow(third.store, 'select era from runledger.stream_state')).toEqual({ era: 2 });
+  await third.store.close();
+  await third.server.close();
 });
 
 test('a store that stays on its own cluster never changes the era', async () => {

@@ -147,7 +147,7 @@ create table runledger.snapshots (
 create table runledger.stream_state (
   one boolean not null default true,
   era integer not null,
-  system_identifier text not null
+  history text not null
 );
 
 create table runledger.work (
@@ -279,7 +279,7 @@ begin
          max(l.last_persisted_at), max(l.stream_xid)
     into r_key, r_seq, r_decided, r_status, r_head, r_at, r_era, r_xid, latest_at, latest_xid
     from (select run_key, last_seq, decided_seq, status, chain_head, last_persisted_at, stream_era, stream_xid
-            from runledger.runs where run_key = any(c_run) order by run_key for update) l;
+            from runledger.runs where run_key = any(c_run) order by run_key for no key update) l;
   -- The clock is read after the locks, so that time never runs backwards within a run.
   now_at := clock_timestamp();
   us := (extract(epoch from now_at) * 1000000)::bigint;
@@ -445,7 +445,7 @@ declare
   mask integer;
 begin
   select t.status, t.last_seq, t.decided_seq, t.chain_head, t.last_persisted_at, t.stream_era, t.stream_xid
-    into run from runledger.runs t where t.run_key = of_run for update;
+    into run from runledger.runs t where t.run_key = of_run for no key update;
   if not found then
     answer := 1; info := 0; return;
   end if;
@@ -857,12 +857,15 @@ CREATE OR REPLACE FUNCTION runledger.open_session()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  cluster constant text := (select system_identifier::text from pg_control_system());
+  current text;
   now_era integer;
 begin
-  select era into now_era from runledger.stream_state where system_identifier = cluster;
+  -- A standby can only be read, and is in no history of its own.
+  if pg_is_in_recovery() then return (select era from runledger.stream_state); end if;
+  current := runledger.xid_history();
+  select era into now_era from runledger.stream_state where history = current;
   if now_era is null then
-    update runledger.stream_state set era = era + 1, system_identifier = cluster where system_identifier <> cluster;
+    update runledger.stream_state set era = era + 1, history = current where history <> current;
     select era into now_era from runledger.stream_state;
   end if;
   return now_era;
@@ -989,4 +992,14 @@ begin
    where w.run_key = (select r.run_key from runledger.runs r where r.run_id = of_run) and w.unit = of_unit and w.lease_owner is null;
   return found;
 end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.xid_history()
+ RETURNS text
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) from pg_control_system()
+$function$
 ;

@@ -1,14 +1,20 @@
 -- The ledger: runs, their append-only events, and what is derived from them.
 
+-- Names the history that transaction ids belong to: those of another cluster, and those of the same cluster after it was
+-- restored to an earlier point or a standby took over, are other transactions.
+create function runledger.xid_history() returns text
+  language sql security definer set search_path = pg_catalog, pg_temp as $$
+  select system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) from pg_control_system()
+$$;
+
 create table runledger.stream_state (
   one boolean primary key default true check (one),
   era integer not null,
-  system_identifier text not null
+  history text not null
 );
--- A delivery cursor orders by transaction id, which starts again low in another cluster. An era is one cluster's
+-- A delivery cursor orders by transaction id, which starts again low in another history. An era is one history's
 -- lifetime; a restored dump begins the next one, so that new events cannot sort below what was delivered before.
-insert into runledger.stream_state (era, system_identifier)
-select 1, system_identifier::text from pg_control_system();
+insert into runledger.stream_state (era, history) values (1, runledger.xid_history());
 
 create table runledger.runs (
   run_key bigint generated always as identity primary key,

@@ -335,16 +335,20 @@ begin
   end if;
 end $$;
 
--- Called on every new connection. A cluster with another identity is a restored copy: it begins a new era.
+-- Called on every new connection. Another history of transaction ids means a restored copy, or a standby that took over,
+-- perhaps without the last commits: it begins a new era.
 create function runledger.open_session() returns integer
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  cluster constant text := (select system_identifier::text from pg_control_system());
+  current text;
   now_era integer;
 begin
-  select era into now_era from runledger.stream_state where system_identifier = cluster;
+  -- A standby can only be read, and is in no history of its own.
+  if pg_is_in_recovery() then return (select era from runledger.stream_state); end if;
+  current := runledger.xid_history();
+  select era into now_era from runledger.stream_state where history = current;
   if now_era is null then
-    update runledger.stream_state set era = era + 1, system_identifier = cluster where system_identifier <> cluster;
+    update runledger.stream_state set era = era + 1, history = current where history <> current;
     select era into now_era from runledger.stream_state;
   end if;
   return now_era;
