@@ -60,6 +60,6 @@ function isRepeated(work: Work, event: KernelEvent): boolean {
   return bit !== undefined && step !== undefined && isDuplicate(step, logicalAttemptId, bit);
 }
 
-export function attemptedState(row: EventRow, event: KernelEvent): string {
+function attemptedState(row: EventRow, event: KernelEvent): string {
   return row.runMove?.to ?? row.stepMove?.to ?? event.eventType;
 }

@@ -22,9 +22,9 @@ function opaqueName(type: string): string {
   return `unknown.${words.replace(/[^a-z0-9.]+/g, '_')}`.replace(/\.(?=[0-9_.]|$)/g, '_');
 }
 
-export const workflowRunId = (runId: string): string => `workflow:${runId}`;
-export const stepRunId = (stepId: string): string => `step:${stepNameOf(stepId)}:run:${instanceNumberOf(stepId)}`;
-export const taskRunId = (task: string, run: number): string => `task:${task}:run:${run}`;
+const workflowRunId = (runId: string): string => `workflow:${runId}`;
+const stepRunId = (stepId: string): string => `step:${stepNameOf(stepId)}:run:${instanceNumberOf(stepId)}`;
+const taskRunId = (task: string, run: number): string => `task:${task}:run:${run}`;
 
 /**
  * A stored record as the canonical events that it stands for. A fact that the taxonomy splits gives several, which

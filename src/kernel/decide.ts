@@ -239,11 +239,6 @@ function pick<T extends object>(from: T, keys: readonly (keyof T)[]): Record<str
   return picked;
 }
 
-/** Whether an answer has events. */
-export function decided(decision: Decision): decision is Extract<Decision, { events: unknown }> {
-  return 'events' in decision;
-}
-
 /** The events, for callers for whom anything else is a defect of theirs. */
 export function eventsOf(decision: Decision): Extract<Decision, { events: unknown }>['events'] {
   if ('events' in decision) return decision.events;

@@ -12,7 +12,7 @@ import type { LoopState, StepState } from './state.ts';
 import { copyStep, finishedOf } from './step-state.ts';
 
 /** How many iterations of a parallel loop are under way at once where the plan does not say. */
-export const DEFAULT_IN_FLIGHT = 16;
+const DEFAULT_IN_FLIGHT = 16;
 
 /** The list is known: the loop begins, and its first iterations are handed out. */
 export function loopResolved(d: Deciding, step: StepState, command: CommandOf<'loopResolved'>): void {
@@ -112,7 +112,7 @@ function problemOf(loop: LoopState): ErrorInfo {
 }
 
 /** The step of a loop fails: with what its iterations met, or because the loop could not begin. */
-export function failLoop(d: Deciding, step: StepState, error: ErrorInfo): void {
+function failLoop(d: Deciding, step: StepState, error: ErrorInfo): void {
   const loop = d.draft.loops.get(step.stepId);
   if (loop) {
     const count = loop.count ?? loop.ended;

@@ -12,7 +12,7 @@ import { finishedOf } from './step-state.ts';
 import { finishedValue } from './step-values.ts';
 
 /** The name of the boundary at which arcs are evaluated. */
-export function boundaryOf(step: StepState): string {
+function boundaryOf(step: StepState): string {
   if (step.status === 'SKIPPED') return 'step.skipped';
   if (step.status === 'FAILED') return 'step.failed';
   return step.loopEnd ? 'loop.done' : 'step.done';

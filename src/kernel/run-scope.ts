@@ -94,7 +94,7 @@ export class RunScope implements ScopeLookup {
 const MERGED = new WeakMap<Plan, WeakMap<object, JsonObject>>();
 
 /** The plan's defaults with the request's values merged in. Merged once per plan and request. */
-export function workloadOf(plan: Plan, given: StoredValue | undefined, values: Values): JsonObject {
+function workloadOf(plan: Plan, given: StoredValue | undefined, values: Values): JsonObject {
   if (given === undefined) return plan.workload;
   const cache = MERGED.get(plan) ?? new WeakMap<object, JsonObject>();
   MERGED.set(plan, cache);

@@ -2,7 +2,7 @@ import { isTerminal, RUN_SUBSTATUSES, type RunStatus, type StepStatus } from '..
 import type { OpenIteration, RunState, StepState } from './state.ts';
 
 /** What the open part of a run is doing: everything that substatus and messages are made from. */
-export interface Activity {
+interface Activity {
   /** Steps and iterations that a worker holds. */
   readonly inFlight: number;
   /** Steps and iterations that could be taken now. */
@@ -15,7 +15,7 @@ export interface Activity {
 
 type Doing = keyof Activity;
 
-export function activity(state: RunState): Activity {
+function activity(state: RunState): Activity {
   const count = { inFlight: 0, ready: 0, waitingApproval: 0, retrying: 0, waiting: 0 };
   const waits = waitsByUnit(state);
   for (const step of state.open.values()) {

@@ -14,7 +14,7 @@ import { toSnapshot } from '../kernel/to-snapshot.ts';
 import { runStarted, TEST_CONTEXT, TEST_PLAN_REF } from './record-log.ts';
 import { MemoryLog } from './stamp-events.ts';
 
-export const TEST_ERROR: ErrorInfo = { category: 'tool', code: 'BOOM', message: 'It broke.', retryable: true };
+const TEST_ERROR: ErrorInfo = { category: 'tool', code: 'BOOM', message: 'It broke.', retryable: true };
 
 /**
  * Given-when-then for the kernel: each call is one thing that happens to a run, and answers with what was decided, as
