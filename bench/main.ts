@@ -7,6 +7,7 @@ import { machine } from './harness.ts';
 
 const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<BenchReport>>> = {
   append: async () => (await import('./append.ts')).appendBench,
+  steps: async () => (await import('./steps.ts')).stepsBench,
   fold: async () => (await import('./kernel.ts')).foldReport,
   decide: async () => (await import('./kernel.ts')).decideReport,
 };

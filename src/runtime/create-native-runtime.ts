@@ -22,6 +22,10 @@ export interface NativeRuntimeOptions {
   /** False: this process starts runs and signals them, but takes no work. */
   readonly worker?: NativeWorkerOptions | false;
   readonly log?: (line: LogLine) => void;
+  /** A run that this process worked on has ended. */
+  readonly onEnd?: (runId: string) => void;
+  /** Steps that only compute or read do not wait for the commit of the step before them. */
+  readonly runAhead?: boolean;
 }
 
 export interface NativeRuntime {
@@ -51,8 +55,11 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
     leaseMs: options.leaseMs ?? 30_000,
     graceMs: options.cancelGraceMs ?? 30_000,
     worker: () => worker,
+    refresh: (view) => views.refresh(view),
+    dueAt: (millis) => worker?.lookAt(millis),
     ended: (view) => {
       views.forget(view.run.runId);
+      options.onEnd?.(view.run.runId);
       const { parentRunId, parentEntity } = view.state.run;
       if (parentRunId === undefined || parentEntity === undefined) return;
       // Lost in a crash, the parent looks by itself before long.

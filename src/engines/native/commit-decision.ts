@@ -27,6 +27,10 @@ export interface DecisionPorts {
   readonly owner: string;
   readonly leaseMs: number;
   readonly graceMs: number;
+  /** Reads what others have appended. */
+  readonly refresh: (view: RunView) => Promise<void>;
+  /** Something is due at this time: whoever works here looks then, and need not wait for its poll. */
+  readonly dueAt: (millis: number) => void;
   /** The run has ended. */
   readonly ended: (view: RunView) => void;
 }
@@ -54,7 +58,13 @@ export async function commitDecision(ports: DecisionPorts, request: DecisionRequ
   const { view } = request;
   if (request.lock) return decideLocked(ports, request);
   for (let refusals = 0; refusals < MAX_REFUSALS; refusals++) {
-    const made = await make(ports, request);
+    // Own facts that came behind those of others are not in the state yet.
+    if (view.isBehind) await ports.refresh(view);
+    let made = await make(ports, request);
+    if ('why' in made && made.why === 'rejected') {
+      await ports.refresh(view);
+      made = await make(ports, request);
+    }
     if (!('commit' in made)) return made;
     await faultPoint('commit.before');
     const result = await ports.work.commit(made.commit);
@@ -145,6 +155,9 @@ function finish(ports: DecisionPorts, { view }: DecisionRequest, made: Made, res
       : { done: false, why: 'refused', error: result.error };
   }
   view.stored(made.written, result.receipts);
+  for (const change of made.commit.work ?? []) {
+    if (change.op === 'insert' && change.dueAt !== undefined) ports.dueAt(Date.parse(change.dueAt));
+  }
   if (made.free > 0) ports.signals.work();
   if (made.stops) ports.signals.stop(view.run.runKey);
   if (made.ends) ports.ended(view);

@@ -15,6 +15,8 @@ export interface NativeWorkerOptions {
   readonly onError?: (error: unknown, unit: string) => void;
 }
 
+const LONGEST_LOOK_MS = 60_000;
+
 /** The name under which a process holds leases. */
 export function workerName(): string {
   return `${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`;
@@ -31,6 +33,7 @@ export class NativeWorker {
   #poll: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
+  readonly #looks = new Set<NodeJS.Timeout>();
   #state: 'idle' | 'running' | 'stopping' = 'idle';
 
   constructor(ports: Omit<UnitPorts, 'room'>, options: NativeWorkerOptions = {}) {
@@ -92,6 +95,18 @@ export class NativeWorker {
           this.claim();
         }
       });
+  }
+
+  /** Looks for work at that time. What is further off is found by the poll, or by whoever lives then. */
+  lookAt(millis: number): void {
+    const wait = millis - Date.now();
+    if (this.#state !== 'running' || wait > LONGEST_LOOK_MS) return;
+    // The database's clock decides what is due, and may be a little behind.
+    const timer = setTimeout(() => {
+      this.#looks.delete(timer);
+      this.claim();
+    }, Math.max(0, wait) + 3);
+    this.#looks.add(timer);
   }
 
   async #claim(): Promise<void> {
@@ -189,6 +204,8 @@ export class NativeWorker {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
     clearInterval(this.#poll);
+    for (const timer of this.#looks) clearTimeout(timer);
+    this.#looks.clear();
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     await this.#claiming;
     const drained = Promise.allSettled([...this.#running]);
