@@ -115,7 +115,7 @@ export const SignalRejected = closed({
   reason: Text,
 });
 /** Why a step instance exists. An arc names the instances whose tokens it took, in plan order. */
-export const Cause = Type.Union([
+const Cause = Type.Union([
   closed({ kind: Type.Enum(['entry', 'final', 'retry', 'carried', 'signal']) }),
   closed({
     kind: Type.Literal('arc'),

@@ -15,7 +15,7 @@ export const PLAN_SCHEMA_VERSIONS: readonly { readonly version: string; readonly
 
 const o = Type.Optional;
 /** `/ # @ : |` separate the parts of an entity path and of the idempotency key. */
-export const StepName = Type.String({ minLength: 1, maxLength: 200, pattern: '^[^/#@:|\\u0000]+$' });
+const StepName = Type.String({ minLength: 1, maxLength: 200, pattern: '^[^/#@:|\\u0000]+$' });
 /** A value that may hold templates; strings are rendered when it is used. */
 const Templated = Json;
 /** A template that is read as a condition. */
@@ -49,7 +49,7 @@ export const TaskPolicy = closed({
 });
 export type TaskPolicy = Static<typeof TaskPolicy>;
 
-export const Effect = closed({
+const Effect = closed({
   class: o(Type.Enum(['compute', 'read', 'write'])),
   key: o(Type.String()),
   scope: o(Type.Enum(['run', 'tenant'])),
@@ -142,7 +142,7 @@ export const PlanStep = closed({
 });
 export type PlanStep = Static<typeof PlanStep>;
 
-export const PlanMetadata = Type.Object(
+const PlanMetadata = Type.Object(
   {
     planId: KeyPart,
     planVersion: KeyPart,

@@ -2,8 +2,6 @@ import type { Alert } from '../contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, eventRow } from '../contracts/catalogue.ts';
 import type { AppendReceipt, LedgerRecord, RunEventWrite } from '../contracts/envelope.ts';
 import { AppError } from '../contracts/errors.ts';
-import { canonicalJson } from '../lib/canonical-json.ts';
-import { sha256Hex } from '../lib/hash.ts';
 import {
   checkEventQuery,
   checkNewRun,
@@ -18,6 +16,7 @@ import { GroupCommit } from './group-commit.ts';
 import { type PreparedEvent, prepareEvent } from './prepared-event.ts';
 import { type ProjectionStore, projectionStore } from './projection-store.ts';
 import { type Accepted, receiptsOf } from './receipts-of.ts';
+import { requestKey, triggerKey } from './run-keys.ts';
 import { listAlerts, raiseAlert } from './sql/alerts.ts';
 import { appendEvents, type CallAnswer, readAnswers } from './sql/append-events.ts';
 import { createRuns, type RunInsert } from './sql/create-runs.ts';
@@ -330,21 +329,6 @@ function identityProblem(run: Omit<RunIdentity, 'runKey'>, event: RunEventWrite)
     'SCHEMA_VALIDATION_FAILED',
     `${event.eventType} does not fit its run: ${problems.map((p) => `${p.path} ${p.message}`).join('; ')}`,
     { problems },
-  );
-}
-
-/** The key of a start request, as the contract gives it. */
-export function requestKey(run: Omit<RunIdentity, 'runKey' | 'runId'>, runRequestId: string): string {
-  return sha256Hex(
-    [run.tenantId, run.projectId, run.environmentId, run.planId, run.planVersion, runRequestId].join('|'),
-  );
-}
-
-function triggerKey(run: NewRun): string | null {
-  if (!run.trigger) return null;
-  const { type, ref, playbookPath } = run.trigger;
-  return sha256Hex(
-    canonicalJson([run.tenantId, run.projectId, run.environmentId, playbookPath ?? run.planId, type, ref]),
   );
 }
 

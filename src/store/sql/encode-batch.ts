@@ -158,7 +158,7 @@ const arrayUnless = (items: readonly number[], standard: number): string =>
   items.every((item) => item === standard) ? EMPTY : array(items);
 
 /** An element of a Postgres text array. */
-export function quote(text: string): string {
+function quote(text: string): string {
   return /["\\]/.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`;
 }
 

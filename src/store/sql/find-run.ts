@@ -68,11 +68,6 @@ export async function findRuns(postgres: Postgres, runIds: readonly string[]): P
   return (await postgres.query<Row>({ name: 'find_runs', text }, [runIds])).map(toRun);
 }
 
-export async function findRunsByKey(postgres: Postgres, runKeys: readonly number[]): Promise<RunRow[]> {
-  const text = `select ${COLUMNS} from runledger.runs r where r.run_key = any($1::bigint[])`;
-  return (await postgres.query<Row>({ name: 'find_runs_by_key', text }, [runKeys])).map(toRun);
-}
-
 /** An engine's own name for a run. Every id of a chain of continued executions leads to the run. */
 export interface ProviderRef {
   readonly provider: string;

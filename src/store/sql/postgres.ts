@@ -177,7 +177,7 @@ const LOST_SYSTEM = new Set([
   'ENOTFOUND',
 ]);
 
-export function isConnectionLoss(error: unknown): boolean {
+function isConnectionLoss(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string };
   if (code !== undefined) return LOST_SQLSTATES.has(code) || LOST_SYSTEM.has(code);
   return /Connection terminated|timeout exceeded when trying to connect|connection error and is not queryable/i.test(
