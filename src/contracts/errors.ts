@@ -194,6 +194,7 @@ export const ERRORS = {
   },
   EMBEDDED_IN_USE: { http: 503, retry: 'pause', exit: 69, cure: 'Stop the other server of this data folder.' },
   DEPENDENCY_MISSING: { http: 501, retry: 'pause', exit: 69, cure: 'Install the package that the message names.' },
+  FILE_NOT_READABLE: { http: 400, retry: 'never', exit: 66, cure: 'Check the name of the file and its permissions.' },
   USAGE: { http: 400, retry: 'never', exit: 64, cure: 'See --help.' },
   INTERNAL: { http: 500, retry: 'never', exit: 70, cure: 'This is a defect of Runledger; please report it.' },
 } as const satisfies Record<string, ErrorRow>;
