@@ -154,6 +154,8 @@ async function openSession(client: pg.PoolClient): Promise<void> {
 }
 
 const LOST_SQLSTATES = new Set([
+  // Read-only: this is a standby, or about to become the primary.
+  '25006',
   '57P01',
   '57P02',
   '57P03',

@@ -343,8 +343,10 @@ declare
   current text;
   now_era integer;
 begin
-  -- A standby can only be read, and is in no history of its own.
-  if pg_is_in_recovery() then return (select era from runledger.stream_state); end if;
+  -- A session of a standby would live on when it takes over, in the wrong era: it waits until then, as one does for a start.
+  if pg_is_in_recovery() then
+    raise exception 'the database is a standby or still recovering' using errcode = '57P03';
+  end if;
   current := runledger.xid_history();
   select era into now_era from runledger.stream_state where history = current;
   if now_era is null then
