@@ -1,6 +1,6 @@
-// Compiles src/ to dist/ and puts the SQL migrations beside the code that reads them.
+// Compiles src/ to dist/ and puts files that are not TypeScript beside the code that reads them.
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -12,4 +12,7 @@ if (existsSync(tsc)) {
   execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
   const sql = join(root, 'src', 'store', 'sql');
   if (existsSync(sql)) cpSync(sql, join(root, 'dist', 'store', 'sql'), { recursive: true });
+  for (const path of readdirSync(join(root, 'src', 'tools'), { recursive: true, encoding: 'utf8' })) {
+    if (/\.(py|mjs)$/.test(path)) cpSync(join(root, 'src', 'tools', path), join(root, 'dist', 'tools', path));
+  }
 }

@@ -142,7 +142,8 @@ function resultOutcome(kind: string, isWrite: boolean, value: unknown): ToolOutc
   return { status: 'error', error: { ...error, ...(isWrite ? { unknown: true } : {}) } };
 }
 
-function statedFailure(error: unknown): StatedFailure | undefined {
+/** What `toolFailure` said, if the error is one of its. */
+export function statedFailure(error: unknown): StatedFailure | undefined {
   return error instanceof AppError && error.code === 'TASK_FAILED'
     ? (error.details['failure'] as StatedFailure | undefined)
     : undefined;
