@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { AppError } from '../../contracts/errors.ts';
+import { faultPoint } from '../../lib/fault-point.ts';
 import type { Lease } from '../../store/work.ts';
 import { HeldUnit } from './held-unit.ts';
 import { type UnitPorts, workUnit } from './unit-work.ts';
@@ -115,6 +116,7 @@ export class NativeWorker {
       const from = performance.now();
       const limit = this.room;
       const claimed = await work.claim(owner, { limit, leaseMs });
+      await faultPoint('claim.after');
       for (const unit of claimed) {
         const held = new HeldUnit(unit, from + leaseMs);
         if (unit.stop) held.stop();
