@@ -22,6 +22,7 @@ import { appendEvents, type CallAnswer, readAnswers } from './sql/append-events.
 import { createRuns, type RunInsert } from './sql/create-runs.ts';
 import type { PreparedCall } from './sql/encode-batch.ts';
 import { findRunByProvider, findRuns, linkProvider, type ProviderRef, type RunRow } from './sql/find-run.ts';
+import { listRuns, type RunQuery } from './sql/list-runs.ts';
 import { checkSchema, migrate } from './sql/migrate.ts';
 import { Postgres, type PostgresOptions } from './sql/postgres.ts';
 import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
@@ -201,6 +202,14 @@ export class PostgresStore implements Store {
     const [run] = isStorableText(runId) ? await findRuns(this.postgres, [runId]) : [];
     if (run) this.#remember(run);
     return run;
+  }
+
+  /** Runs, newest first. */
+  async listRuns(query: Partial<RunQuery> = {}): Promise<RunRow[]> {
+    for (const text of [query.tenantId, query.planId, query.parentRunId, query.idPrefix]) {
+      if (text !== undefined && !isStorableText(text)) return [];
+    }
+    return listRuns(this.postgres, { ...query, limit: pageLimit(query.limit) });
   }
 
   async findRunByProvider(ref: ProviderRef): Promise<RunRow | undefined> {

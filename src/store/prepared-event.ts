@@ -114,8 +114,8 @@ function newSalt(): string {
 
 /** Types that are facts of the step machine, in the order of the bits that the append function keeps for them. */
 export const STEP_FACTS = EVENT_TYPES.filter((type) => eventRow(type)?.stepMove);
-const NO_STATUS = 128;
-const statusBit = (status: RunStatus): number => 1 << RUN_STATUSES.indexOf(status);
+export const NO_STATUS = 128;
+export const statusBit = (status: RunStatus): number => 1 << RUN_STATUSES.indexOf(status);
 
 export function statusOfBit(bit: number): RunStatus | null {
   return bit === NO_STATUS ? null : (RUN_STATUSES[Math.log2(bit)] ?? null);

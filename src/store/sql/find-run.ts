@@ -18,7 +18,7 @@ export interface RunRow extends RunIdentity {
   readonly retryOf?: string;
 }
 
-interface Row {
+export interface RunColumns {
   readonly run_key: string;
   readonly run_id: string;
   readonly tenant_id: string;
@@ -37,11 +37,11 @@ interface Row {
   readonly retry_of: string | null;
 }
 
-const COLUMNS = `r.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
+export const RUN_COLUMNS = `r.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
   (extract(epoch from r.created_at) * 1000000)::bigint::text as created, r.status, r.last_seq, r.decided_seq,
   encode(r.chain_head, 'hex') as head, r.trigger_type, r.trigger_ref, r.parent_run_id, r.retry_of`;
 
-function toRun(row: Row): RunRow {
+export function toRun(row: RunColumns): RunRow {
   const status = statusOfBit(row.status);
   return {
     runKey: Number(row.run_key),
@@ -64,8 +64,8 @@ function toRun(row: Row): RunRow {
 }
 
 export async function findRuns(postgres: Postgres, runIds: readonly string[]): Promise<RunRow[]> {
-  const text = `select ${COLUMNS} from runledger.runs r where r.run_id = any($1::text[])`;
-  return (await postgres.query<Row>({ name: 'find_runs', text }, [runIds])).map(toRun);
+  const text = `select ${RUN_COLUMNS} from runledger.runs r where r.run_id = any($1::text[])`;
+  return (await postgres.query<RunColumns>({ name: 'find_runs', text }, [runIds])).map(toRun);
 }
 
 /** An engine's own name for a run. Every id of a chain of continued executions leads to the run. */
@@ -76,9 +76,9 @@ export interface ProviderRef {
 }
 
 export async function findRunByProvider(postgres: Postgres, ref: ProviderRef): Promise<RunRow | undefined> {
-  const text = `select ${COLUMNS} from runledger.run_refs p join runledger.runs r using (run_key)
+  const text = `select ${RUN_COLUMNS} from runledger.run_refs p join runledger.runs r using (run_key)
     where p.provider = $1 and p.workflow_id = $2 and p.provider_run_id = $3`;
-  const rows = await postgres.query<Row>({ name: 'find_run_by_provider', text }, [
+  const rows = await postgres.query<RunColumns>({ name: 'find_run_by_provider', text }, [
     ref.provider,
     ref.workflowId,
     ref.providerRunId,
