@@ -32,8 +32,8 @@ export interface NativeRuntime {
   readonly engine: NativeEngine;
   readonly plans: PlanSource;
   readonly worker: NativeWorker | undefined;
-  /** Lets units finish, hands back the rest, and lets go of the tools. */
-  close(): Promise<void>;
+  /** Lets units finish for as long as `drainMs` says, hands back the rest, and lets go of the tools. */
+  close(drainMs?: number): Promise<void>;
 }
 
 /** The native engine and its worker in one process. Any number of these share one database. */
@@ -96,8 +96,8 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
     engine,
     plans,
     worker,
-    async close() {
-      await worker?.stop();
+    async close(drainMs) {
+      await worker?.stop(drainMs);
       await tools.close();
     },
   };

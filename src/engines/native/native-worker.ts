@@ -202,7 +202,7 @@ export class NativeWorker {
   }
 
   /** Stops taking work, lets units finish for a while, and hands the rest back at once. */
-  async stop(): Promise<void> {
+  async stop(drainMs = this.#options.drainMs): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
     clearInterval(this.#poll);
@@ -213,7 +213,7 @@ export class NativeWorker {
     const drained = Promise.allSettled([...this.#running]);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<'late'>((resolve) => {
-      timer = setTimeout(() => resolve('late'), this.#options.drainMs);
+      timer = setTimeout(() => resolve('late'), drainMs);
     });
     if ((await Promise.race([drained, late])) === 'late') {
       const left = [...this.#held.values()];
