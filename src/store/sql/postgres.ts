@@ -113,7 +113,7 @@ export class Postgres {
         if (isConnectionLoss(error)) this.#losses += 1;
         if (this.#closed) throw new AppError('STORE_UNAVAILABLE', 'The store is closed', {}, { cause: error });
         const again = isConnectionLoss(error) || (isContention(error) && options.contention !== 'throw');
-        if (!again) throw error;
+        if (!again) throw isOutOfOrder(error) ? unavailable(error) : error;
         if (Date.now() + pause > until) throw unavailable(error);
         await new Promise((resolve) => setTimeout(resolve, pause));
         if (isConnectionLoss(error)) await this.#options.revive?.().catch(() => {});
@@ -193,7 +193,13 @@ export function isContention(error: unknown): boolean {
   return code === '40P01' || code === '40001' || code === '55P03';
 }
 
+/** The server answers, but cannot work: no disk or memory left, a damaged file, a statement that was cancelled. */
+function isOutOfOrder(error: unknown): boolean {
+  const code = (error as { code?: string }).code;
+  return code !== undefined && (/^(53|58|XX)[0-9A-Z]{3}$/.test(code) || code === '57014');
+}
+
 function unavailable(error: unknown): AppError {
   const reason = error instanceof Error ? error.message || (error as { code?: string }).code : String(error);
-  return new AppError('STORE_UNAVAILABLE', `The database cannot be reached: ${reason}`, {}, { cause: error });
+  return new AppError('STORE_UNAVAILABLE', `The database cannot be used: ${reason}`, {}, { cause: error });
 }
