@@ -85,6 +85,7 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
           redactor: () => new SecretRedactor(),
           ...(options.log ? { log: options.log } : {}),
         },
+        runAhead: options.runAhead ?? true,
         startChild: (view, wait) => engine.startChild(view, wait),
         relaySignal: (runId, type, id) => engine.relaySignal(runId, type, id),
       },

@@ -118,6 +118,10 @@ export class PostgresWorkStore implements WorkStore {
 
   #prepare(commit: WorkCommit): PreparedCommit {
     const events = (commit.opening ?? []).map((event) => this.#log.prepare(event, emitterOf(event)));
+    for (const step of commit.ahead ?? []) {
+      for (const event of step.facts) events.push(this.#log.prepare(event, 'worker'));
+      for (const event of step.decision) events.push(this.#log.prepare(event, emitterOf(event)));
+    }
     for (const event of commit.facts ?? []) events.push(this.#log.prepare(event, 'worker'));
     for (const event of commit.decision ?? []) events.push(this.#log.prepare(event, emitterOf(event)));
     if (events.length === 0) throw new AppError('INTERNAL', 'A commit needs at least one event');
@@ -130,7 +134,7 @@ export class PostgresWorkStore implements WorkStore {
       leaseMs: commit.leaseMs ?? DEFAULT_LEASE_MS,
       work: commit.work ?? [],
       loops: commit.loops ?? [],
-      receipts: receiptChanges(commit.facts ?? []),
+      receipts: receiptChanges([...(commit.ahead ?? []).flatMap((step) => step.facts), ...(commit.facts ?? [])]),
     };
   }
 

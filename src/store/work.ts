@@ -54,6 +54,8 @@ export interface WorkCommit {
   readonly opening?: readonly RunEventWrite[];
   /** What a worker saw; control-plane events are refused here. */
   readonly facts?: readonly RunEventWrite[];
+  /** Steps that were taken one after the other, each with what was decided about it; recorded before everything else. */
+  readonly ahead?: readonly { readonly facts: readonly RunEventWrite[]; readonly decision: readonly RunEventWrite[] }[];
   /** What the kernel decided on `expectedHead`. */
   readonly decision?: readonly RunEventWrite[];
   readonly expectedHead?: number;

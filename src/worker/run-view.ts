@@ -68,7 +68,8 @@ export class RunView {
   }
 }
 
-const movesHead = (eventType: string): boolean => eventRow(eventType)?.commutes !== true;
+/** Whether a decision must have seen events of this type. */
+export const movesHead = (eventType: string): boolean => eventRow(eventType)?.commutes !== true;
 
 /** The state as it will be when these events are stored: what a decision about their consequences is made on. */
 export function expectStored(state: RunState, drafts: readonly EventDraft[], emittedAt: string): RunState {

@@ -1,6 +1,8 @@
+import type { Plan } from '../contracts/plan.ts';
 import type { EventDraft } from '../kernel/commands.ts';
+import type { RunState } from '../kernel/state.ts';
+import type { RunIdentity } from '../store/sql/read-events.ts';
 import type { Receipt } from '../store/work.ts';
-import type { RunView } from './run-view.ts';
 
 /** A step attempt, or one iteration of it. */
 export interface UnitPlace {
@@ -9,9 +11,16 @@ export interface UnitPlace {
   readonly index?: number;
 }
 
+/** The run as the unit sees it. */
+export interface UnitView {
+  readonly run: RunIdentity;
+  readonly plan: Plan;
+  readonly state: RunState;
+}
+
 /** What the step runner needs of whoever holds the unit: a lease, an activity or a foreign engine's task. */
 export interface UnitHost {
-  readonly view: RunView;
+  readonly view: UnitView;
   readonly place: UnitPlace;
   /** Item of the loop that this unit is an iteration of. */
   readonly item?: unknown;

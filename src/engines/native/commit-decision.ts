@@ -101,7 +101,9 @@ async function make(
   const { view, own, facts = [], engineAttempt = 1 } = request;
   const now = Date.now();
   const emittedAt = new Date(now).toISOString();
-  const before = expectStored(view.state, facts, emittedAt);
+  // Taken together: others in this process may bring the view forward while values are fetched.
+  const { state, head } = view;
+  const before = expectStored(state, facts, emittedAt);
   const ask = request.ask(before);
   if (!ask) return { done: false, why: 'nothing' };
   let values: Record<string, unknown> = {};
@@ -136,8 +138,8 @@ async function make(
         run: view.run,
         facts: written,
         decision: decided,
-        expectedHead: view.head,
-        seenSeq: view.state.lastEventSeq,
+        expectedHead: head,
+        seenSeq: state.lastEventSeq,
         owner: ports.owner,
         leaseMs: ports.leaseMs,
         work: plan.work,
@@ -155,11 +157,20 @@ function finish(ports: DecisionPorts, { view }: DecisionRequest, made: Made, res
       : { done: false, why: 'refused', error: result.error };
   }
   view.stored(made.written, result.receipts);
+  follow(ports, view, made);
+  return { done: true, events: made.decided, leases: [...result.leases, ...result.handouts] };
+}
+
+/** Tells whoever has to know what a stored decision has changed. */
+export function follow(
+  ports: DecisionPorts,
+  view: RunView,
+  made: Pick<Made, 'free' | 'stops' | 'ends'> & { readonly commit: Pick<WorkCommit, 'work'> },
+): void {
   for (const change of made.commit.work ?? []) {
     if (change.op === 'insert' && change.dueAt !== undefined) ports.dueAt(Date.parse(change.dueAt));
   }
   if (made.free > 0) ports.signals.work();
   if (made.stops) ports.signals.stop(view.run.runKey);
   if (made.ends) ports.ended(view);
-  return { done: true, events: made.decided, leases: [...result.leases, ...result.handouts] };
 }

@@ -6,10 +6,10 @@ import { parseUnit, type UnitKey } from '../../store/work-unit.ts';
 export class HeldUnit implements Lease {
   readonly runKey: number;
   readonly runId: string;
-  readonly unit: string;
-  readonly fence: number;
-  readonly deliveries: number;
-  readonly key: UnitKey | undefined;
+  unit: string;
+  fence: number;
+  deliveries: number;
+  key: UnitKey | undefined;
   /** By the monotonic clock; never later than the database's end of the lease. */
   leaseUntil: number;
   readonly #controller = new AbortController();
@@ -26,6 +26,15 @@ export class HeldUnit implements Lease {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** The unit ended and this one follows it, under a lease of its own. */
+  moveTo(lease: Lease, leaseUntil: number): void {
+    this.unit = lease.unit;
+    this.fence = lease.fence;
+    this.deliveries = 1;
+    this.key = parseUnit(lease.unit);
+    this.leaseUntil = leaseUntil;
   }
 
   /** The run is being stopped: the step ends, and says so. */

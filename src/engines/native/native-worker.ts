@@ -27,7 +27,7 @@ export function workerName(): string {
 export class NativeWorker {
   readonly #ports: UnitPorts;
   readonly #options: Required<NativeWorkerOptions>;
-  readonly #held = new Map<string, HeldUnit>();
+  readonly #held = new Set<HeldUnit>();
   readonly #running = new Set<Promise<void>>();
   #claiming: Promise<void> | undefined;
   #claimAgain = false;
@@ -37,14 +37,14 @@ export class NativeWorker {
   readonly #looks = new Set<NodeJS.Timeout>();
   #state: 'idle' | 'running' | 'stopping' = 'idle';
 
-  constructor(ports: Omit<UnitPorts, 'room'>, options: NativeWorkerOptions = {}) {
+  constructor(ports: Omit<UnitPorts, 'room' | 'isStopping'>, options: NativeWorkerOptions = {}) {
     this.#options = {
       concurrency: options.concurrency ?? 64,
       pollMs: options.pollMs ?? 1000,
       drainMs: options.drainMs ?? 5000,
       onError: options.onError ?? (() => {}),
     };
-    this.#ports = { ...ports, room: () => this.room };
+    this.#ports = { ...ports, room: () => this.room, isStopping: () => this.#state !== 'running' };
   }
 
   /** How many more units this worker would take. */
@@ -63,7 +63,7 @@ export class NativeWorker {
     this.#unsubscribe = [
       signals.onWork(() => this.claim()),
       signals.onStop((runKey) => {
-        for (const held of this.#held.values()) if (held.runKey === runKey) held.stop();
+        for (const held of this.#held) if (held.runKey === runKey) held.stop();
       }),
     ];
     this.#poll = setInterval(() => this.claim(), this.#options.pollMs);
@@ -138,14 +138,14 @@ export class NativeWorker {
     while (next) {
       const held: HeldUnit = next;
       next = undefined;
-      this.#held.set(`${held.runKey}/${held.unit}`, held);
+      this.#held.add(held);
       let leases: readonly Lease[] = [];
       try {
         leases = await workUnit(this.#ports, held);
       } catch (error) {
         await this.#failed(held, error);
       } finally {
-        this.#held.delete(`${held.runKey}/${held.unit}`);
+        this.#held.delete(held);
       }
       const until = performance.now() + this.#ports.leaseMs;
       const { runKey, runId } = held;
@@ -183,13 +183,16 @@ export class NativeWorker {
   }
 
   async #renew(): Promise<void> {
-    const units = [...this.#held.values()];
+    const units = [...this.#held];
     if (units.length === 0) return;
     const from = performance.now();
+    const fences = units.map((unit) => unit.fence);
     try {
       const answers = await this.#ports.work.renew(units, this.#ports.leaseMs);
       answers.forEach(({ held, stop }, i) => {
         const unit = units[i]!;
+        // It may have moved on to the next unit meanwhile.
+        if (unit.fence !== fences[i]) return;
         if (!held) unit.lose();
         else {
           unit.leaseUntil = Math.max(unit.leaseUntil, from + this.#ports.leaseMs);
@@ -216,7 +219,7 @@ export class NativeWorker {
       timer = setTimeout(() => resolve('late'), drainMs);
     });
     if ((await Promise.race([drained, late])) === 'late') {
-      const left = [...this.#held.values()];
+      const left = [...this.#held];
       for (const held of left) held.lose();
       await this.#ports.work.release(left).catch(() => {});
       this.#ports.signals.work();

@@ -19,6 +19,7 @@ import { commitDecision, type DecisionPorts, type DecisionRequest } from './comm
 import type { HeldUnit } from './held-unit.ts';
 import { loopResult } from './loop-result.ts';
 import type { RunViews } from './run-views.ts';
+import { StepChain } from './step-chain.ts';
 
 /** What a worker's units need beside their own lease. */
 export interface UnitPorts extends DecisionPorts {
@@ -26,6 +27,9 @@ export interface UnitPorts extends DecisionPorts {
   readonly runner: RunnerPorts;
   readonly views: RunViews;
   readonly room: () => number;
+  readonly isStopping: () => boolean;
+  /** Steps that only compute or read do not wait for the commit of the step before them. */
+  readonly runAhead: boolean;
   /** Starts the child that a wait names; it may be there already. */
   readonly startChild: (view: RunView, wait: WaitState) => Promise<void>;
   readonly relaySignal: (runId: string, signalType: string, signalId: string) => Promise<void>;
@@ -47,7 +51,7 @@ export async function workUnit(ports: UnitPorts, held: HeldUnit): Promise<readon
   const unit = new UnitWork(ports, held, view);
   switch (key.kind) {
     case 'step':
-      return unit.step(key);
+      return ports.runAhead ? new StepChain(ports, held, view, unit).run(key) : unit.step(key);
     case 'iteration':
       return unit.iteration(key);
     case 'loopEnd':
@@ -59,7 +63,7 @@ export async function workUnit(ports: UnitPorts, held: HeldUnit): Promise<readon
   }
 }
 
-class UnitWork {
+export class UnitWork {
   readonly #ports: UnitPorts;
   readonly #held: HeldUnit;
   readonly #view: RunView;
@@ -71,19 +75,15 @@ class UnitWork {
   }
 
   async step({ stepId, attempt }: Extract<UnitKey, { kind: 'step' }>): Promise<readonly Lease[]> {
-    const step = await this.#find(({ open }) => {
-      const found = open.get(stepId);
-      const isOpen = found?.attempt === attempt && (found.status === 'PENDING' || found.status === 'RUNNING');
-      return isOpen && found.openWaits === 0 ? found : undefined;
-    });
+    const step = await this.#find((state) => openStep(state, stepId, attempt));
     if (!step) return this.#discard();
     if (step.status === 'PENDING' && (await this.#isHeldBack())) return this.#giveBack();
-    const begun: EventDraft[] = step.status === 'PENDING' ? [this.#started(step)] : [];
+    const begun: EventDraft[] = step.status === 'PENDING' ? [this.started(step)] : [];
     const planned = this.#view.plan.steps.find((candidate) => candidate.stepId === step.name);
     if (planned?.loop) return this.#beginLoop(step, begun);
-    const end = await runUnit(this.#ports.runner, this.#host({ stepId, attempt }, begun, step.status === 'RUNNING'));
+    const end = await runUnit(this.#ports.runner, this.host({ stepId, attempt }, begun, step.status === 'RUNNING'));
     await faultPoint('step.before-settle');
-    if (end.kind === 'parked') return this.#park({ stepId, attempt }, end);
+    if (end.kind === 'parked') return this.park({ stepId, attempt }, end);
     const { settled, set } = end;
     return this.decide({
       facts: end.facts,
@@ -112,9 +112,9 @@ class UnitWork {
     }
     const items = loop.list === undefined ? [] : await this.#items(loop.list);
     const isRedelivered = entry?.started === true || this.#held.deliveries > 1;
-    const end = await runUnit(this.#ports.runner, this.#host(place, begun, isRedelivered, items[index]));
+    const end = await runUnit(this.#ports.runner, this.host(place, begun, isRedelivered, items[index]));
     await faultPoint('iteration.before-settle');
-    if (end.kind === 'parked') return this.#park(place, end);
+    if (end.kind === 'parked') return this.park(place, end);
     return this.#endIteration(place, end);
   }
 
@@ -268,7 +268,7 @@ class UnitWork {
     if (outcomes.length > 0) await this.#ports.work.commit({ run: this.#view.run, facts: this.#stamp(outcomes) });
   }
 
-  async #park(place: UnitPlace, end: Extract<UnitEnd, { kind: 'parked' }>): Promise<readonly Lease[]> {
+  async park(place: UnitPlace, end: Extract<UnitEnd, { kind: 'parked' }>): Promise<readonly Lease[]> {
     return this.decide({ facts: end.facts, ask: () => ({ type: 'park', ...place, ...end.wait }) });
   }
 
@@ -304,7 +304,7 @@ class UnitWork {
     return items;
   }
 
-  #started(step: StepState): EventDraft {
+  started(step: StepState): EventDraft {
     return {
       eventType: 'StepStarted',
       stepId: step.stepId,
@@ -343,7 +343,7 @@ class UnitWork {
     return drafts.map((draft) => stampEvent(this.#view.run, { engineAttemptId, ...draft }, { emittedAt }));
   }
 
-  #host(place: UnitPlace, begun: readonly EventDraft[], isRedelivered: boolean, item?: unknown): UnitHost {
+  host(place: UnitPlace, begun: readonly EventDraft[], isRedelivered: boolean, item?: unknown): UnitHost {
     const { work, store, owner, leaseMs } = this.#ports;
     const [view, held] = [this.#view, this.#held];
     const entity = unitEntity(place.stepId, place.index);
@@ -393,6 +393,13 @@ class UnitWork {
       findReceipt: (key) => work.findReceipt(view.run.tenantId, key),
     };
   }
+}
+
+/** The step attempt if it is to be run. */
+export function openStep(state: RunState, stepId: string, attempt: number): StepState | undefined {
+  const found = state.open.get(stepId);
+  const isOpen = found?.attempt === attempt && (found.status === 'PENDING' || found.status === 'RUNNING');
+  return isOpen && found.openWaits === 0 ? found : undefined;
 }
 
 const ITEMS = new WeakMap<object, readonly unknown[]>();

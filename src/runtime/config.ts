@@ -1,0 +1,169 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { AppError } from '../contracts/errors.ts';
+import type { AddressPolicy } from '../lib/net-guard.ts';
+import type { Tool } from '../tools/tool.ts';
+
+/** What `runledger.config.*` may say. Every field may be left out. */
+export interface RunledgerConfig {
+  /** A Postgres of your own; without it the embedded one in `folder` is used. */
+  readonly databaseUrl?: string;
+  /** Where the embedded database and the artifacts are; `.runledger` by default. */
+  readonly folder?: string;
+  readonly tenant?: string;
+  readonly project?: string;
+  readonly environment?: string;
+  /** Tools beside the built-in ones. */
+  readonly tools?: readonly Tool[];
+  /** A file of secrets that only its owner may open. */
+  readonly secretsFile?: string;
+  /** Folders in which sub-playbooks are looked for, after the folder of the playbook that names them. */
+  readonly playbooks?: readonly string[];
+  /** Units of work that one process runs at once. */
+  readonly concurrency?: number;
+  /** Where the http tool may call. */
+  readonly addresses?: Partial<AddressPolicy>;
+}
+
+/** Gives an editor the types of the configuration; returns what it is given. */
+export function defineConfig(config: RunledgerConfig): RunledgerConfig {
+  return config;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The configuration after file and environment were laid over the defaults. Paths are absolute. */
+export interface Settings {
+  readonly databaseUrl: string | undefined;
+  readonly folder: string;
+  readonly scope: { readonly tenantId: string; readonly projectId: string; readonly environmentId: string };
+  readonly tools: readonly Tool[];
+  readonly secretsFile: string | undefined;
+  readonly playbooks: readonly string[];
+  readonly concurrency: number | undefined;
+  readonly addresses: Partial<AddressPolicy> | undefined;
+  /** The file that was read, if there was one. */
+  readonly configFile: string | undefined;
+  /** For tools and secrets, which are handed what they need of it. */
+  readonly env: Environment;
+}
+
+export interface SettingsRequest {
+  readonly cwd?: string;
+  /** Given on the command line; wins over file and environment. */
+  readonly configFile?: string | undefined;
+  readonly folder?: string | undefined;
+  readonly env?: Environment;
+}
+
+const FILES = ['ts', 'mts', 'js', 'mjs', 'json'].map((extension) => `runledger.config.${extension}`);
+
+/** Reads the configuration: this module is the only one that looks at the environment. */
+export async function loadSettings(request: SettingsRequest = {}): Promise<Settings> {
+  const { cwd = process.cwd(), env = process.env } = request;
+  const named = request.configFile ?? text(env, 'RUNLEDGER_CONFIG');
+  const found = named === undefined ? FILES.map((name) => join(cwd, name)).find(existsSync) : resolve(cwd, named);
+  const config = found === undefined ? {} : checkConfig(await readConfig(found), found);
+  // What a file says is meant from where the file is.
+  const fromFile = (path: string): string => resolve(found === undefined ? cwd : dirname(found), path);
+  const ownFolder = request.folder ?? text(env, 'RUNLEDGER_FOLDER');
+  const ownSecrets = text(env, 'RUNLEDGER_SECRETS_FILE');
+  return {
+    databaseUrl: text(env, 'DATABASE_URL') ?? config.databaseUrl,
+    folder: ownFolder === undefined ? fromFile(config.folder ?? '.runledger') : resolve(cwd, ownFolder),
+    scope: {
+      tenantId: text(env, 'RUNLEDGER_TENANT') ?? config.tenant ?? 'local',
+      projectId: text(env, 'RUNLEDGER_PROJECT') ?? config.project ?? 'default',
+      environmentId: text(env, 'RUNLEDGER_ENVIRONMENT') ?? config.environment ?? 'dev',
+    },
+    tools: config.tools ?? [],
+    secretsFile:
+      ownSecrets === undefined ? config.secretsFile && fromFile(config.secretsFile) : resolve(cwd, ownSecrets),
+    playbooks: (config.playbooks ?? []).map(fromFile),
+    concurrency: config.concurrency,
+    addresses: config.addresses,
+    configFile: found,
+    env,
+  };
+}
+
+/** What the environment says about the terminal, in the words of those who print. */
+export interface TerminalHints {
+  readonly color: boolean;
+  /** Whether the cursor can be moved. */
+  readonly live: boolean;
+  readonly unicode: boolean;
+}
+
+export function terminalHints(isTerminal: boolean, env: Environment = process.env): TerminalHints {
+  const dumb = env['TERM'] === 'dumb';
+  const forced = text(env, 'FORCE_COLOR');
+  // By convention any value that is not empty switches colours off.
+  const color = text(env, 'NO_COLOR') === undefined && (forced === undefined ? isTerminal && !dumb : forced !== '0');
+  const locale = text(env, 'LC_ALL') ?? text(env, 'LC_CTYPE') ?? text(env, 'LANG');
+  const unicode =
+    process.platform === 'win32'
+      ? text(env, 'WT_SESSION') !== undefined
+      : !dumb && (process.platform === 'darwin' || /utf-?8/i.test(locale ?? ''));
+  return { color, live: isTerminal && !dumb && text(env, 'CI') === undefined, unicode };
+}
+
+function text(env: Environment, name: string): string | undefined {
+  const value = env[name];
+  return value === undefined || value === '' ? undefined : value;
+}
+
+async function readConfig(file: string): Promise<unknown> {
+  if (!existsSync(file)) throw new AppError('CONFIG_INVALID', `There is no configuration file ${file}.`);
+  try {
+    if (file.endsWith('.json')) return JSON.parse(readFileSync(file, 'utf8'));
+    return await importConfig(file);
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError('CONFIG_INVALID', `${file} cannot be read: ${(error as Error).message}`, {}, { cause: error });
+  }
+}
+
+async function importConfig(file: string): Promise<unknown> {
+  const url = pathToFileURL(file).href;
+  try {
+    return ((await import(url)) as { default?: unknown }).default;
+  } catch (error) {
+    // Node reads TypeScript by itself from 22.18 on.
+    if ((error as { code?: string }).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error;
+  }
+  let loader: { tsImport(file: string, parent: string): Promise<{ default?: unknown }> };
+  try {
+    loader = await import('tsx/esm/api');
+  } catch {
+    throw new AppError(
+      'DEPENDENCY_MISSING',
+      `Node ${process.version} needs tsx to read ${file}: npm install --save-dev tsx`,
+    );
+  }
+  return (await loader.tsImport(url, import.meta.url)).default;
+}
+
+const TEXTS = ['databaseUrl', 'folder', 'tenant', 'project', 'environment', 'secretsFile'];
+const LISTS = ['tools', 'playbooks'];
+
+function checkConfig(value: unknown, file: string): RunledgerConfig {
+  const wrong = (message: string): AppError => new AppError('CONFIG_INVALID', `${file}: ${message}`);
+  if (typeof value !== 'object' || value === null) throw wrong('the default export must be an object');
+  for (const [key, entry] of Object.entries(value)) {
+    if (entry === undefined) continue;
+    if (TEXTS.includes(key)) {
+      if (typeof entry !== 'string' || entry === '') throw wrong(`'${key}' must be a text`);
+    } else if (LISTS.includes(key)) {
+      if (!Array.isArray(entry)) throw wrong(`'${key}' must be a list`);
+    } else if (key === 'concurrency') {
+      if (!Number.isInteger(entry) || (entry as number) < 1) throw wrong(`'${key}' must be a whole number from 1 on`);
+    } else if (key !== 'addresses') {
+      throw wrong(
+        `there is no setting '${key}'; known are ${[...TEXTS, ...LISTS, 'concurrency', 'addresses'].join(', ')}`,
+      );
+    }
+  }
+  return value;
+}

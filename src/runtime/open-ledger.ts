@@ -1,0 +1,73 @@
+import { mkdirSync } from 'node:fs';
+import { AppError } from '../contracts/errors.ts';
+import { PostgresStore } from '../store/postgres-store.ts';
+import type { PostgresOptions } from '../store/sql/postgres.ts';
+import type { Settings } from './config.ts';
+
+export interface LedgerHooks {
+  /** Told what is done, for --verbose. */
+  readonly log?: ((line: string) => void) | undefined;
+  /** Told what a person should know. */
+  readonly warn?: ((line: string) => void) | undefined;
+}
+
+interface Database {
+  readonly options: PostgresOptions;
+  readonly embedded: boolean;
+  close(): Promise<void>;
+}
+
+export interface Ledger {
+  readonly store: PostgresStore;
+  close(): Promise<void>;
+}
+
+/** The database that the settings name: a server of the user's, or the folder's own, which is started. */
+export async function openDatabase(settings: Settings, hooks: LedgerHooks = {}): Promise<Database> {
+  const { databaseUrl: url, folder } = settings;
+  const warnings = hooks.warn ? { onWarning: hooks.warn } : {};
+  if (url !== undefined) return { options: { url, ...warnings }, embedded: false, close: async () => {} };
+  makeFolder(folder);
+  const { openEmbedded } = await import('../store/embedded/open-embedded.ts');
+  const server = await openEmbedded({
+    folder,
+    ...(hooks.log ? { log: hooks.log } : {}),
+    ...(hooks.warn ? { warn: hooks.warn } : {}),
+  });
+  const options = { ...server.config, revive: () => server.ensureRunning(), ...warnings };
+  return { options, embedded: true, close: () => server.close() };
+}
+
+/**
+ * Opens the log. The folder's own database is brought up to date; one of the user's is not, because that is a decision
+ * of whoever runs it: `runledger migrate`.
+ */
+export async function openLedger(settings: Settings, hooks: LedgerHooks = {}): Promise<Ledger> {
+  const database = await openDatabase(settings, hooks);
+  try {
+    const store = await PostgresStore.open({
+      ...database.options,
+      migrate: database.embedded,
+      ...(hooks.log && database.embedded ? { onWarning: hooks.log } : {}),
+    });
+    return {
+      store,
+      async close() {
+        await store.close();
+        await database.close();
+      },
+    };
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    throw new AppError('EMBEDDED_FOLDER_UNUSABLE', `The folder ${folder} cannot be made (${code}).`, { folder });
+  }
+}

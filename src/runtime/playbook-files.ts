@@ -1,0 +1,85 @@
+import { readFileSync, statSync } from 'node:fs';
+import { dirname, isAbsolute, relative, resolve } from 'node:path';
+import { parse } from 'yaml';
+import { type CompileResult, compile, type PlaybookSource } from '../compiler/compile.ts';
+import { AppError } from '../contracts/errors.ts';
+import type { Settings } from './config.ts';
+
+const MAX_BYTES = 8 * 1024 * 1024;
+const STDIN = '-';
+
+/** Compiles a playbook file and the files that it names. */
+export async function compileFile(
+  file: string,
+  settings: Settings,
+  options: { readonly strict?: boolean } = {},
+): Promise<CompileResult> {
+  const tools = Object.fromEntries(
+    settings.tools.map((tool) => {
+      const { properties } = tool.input as { properties?: Record<string, unknown> };
+      return [tool.kind, { fields: Object.keys(properties ?? {}) }];
+    }),
+  );
+  return compile(
+    { text: readText(file), file: file === STDIN ? '<stdin>' : shown(file) },
+    {
+      tools,
+      strict: options.strict ?? false,
+      resolve: (path, from) => findPlaybook(path, [dirname(resolve(from)), process.cwd(), ...settings.playbooks]),
+    },
+  );
+}
+
+/** A sub-playbook by its path, with or without its ending, in the first of the folders that has it. */
+function findPlaybook(path: string, folders: readonly string[]): PlaybookSource | undefined {
+  for (const folder of folders) {
+    for (const ending of ['', '.yaml', '.yml']) {
+      const file = resolve(folder, `${path}${ending}`);
+      if (isFile(file)) return { text: readText(file), file: shown(file) };
+    }
+  }
+  return undefined;
+}
+
+/** Values for a run from a JSON or YAML file. */
+export function readInput(file: string): Record<string, unknown> {
+  const text = readText(file);
+  let value: unknown;
+  try {
+    value = file.endsWith('.json') ? JSON.parse(text) : parse(text, { maxAliasCount: 1000 });
+  } catch (error) {
+    const [message] = (error as Error).message.split('\n');
+    throw new AppError('USAGE', `${file} cannot be read: ${message}`, { file });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new AppError('USAGE', `${file} must hold a mapping of names to values.`, { file });
+  return value as Record<string, unknown>;
+}
+
+export function readText(file: string): string {
+  try {
+    if (file !== STDIN && statSync(file).size > MAX_BYTES)
+      throw new AppError('USAGE', `${file} is larger than ${MAX_BYTES} bytes.`, { file });
+    return readFileSync(file === STDIN ? 0 : file, 'utf8');
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError('FILE_NOT_READABLE', `${file} ${whyNot(error as NodeJS.ErrnoException)}.`, { file });
+  }
+}
+
+function whyNot({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'does not exist';
+  if (code === 'EISDIR') return 'is a folder';
+  if (code === 'EACCES' || code === 'EPERM') return 'may not be read';
+  return `cannot be read: ${message}`;
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}
+
+/** As people write it: from here, unless that would lead upwards. */
+function shown(file: string): string {
+  const short = relative(process.cwd(), resolve(file));
+  return short === '' || short.startsWith('..') || isAbsolute(short) ? resolve(file) : short;
+}
