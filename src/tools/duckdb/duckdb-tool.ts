@@ -3,14 +3,15 @@ import type { DuckDBConnection } from '@duckdb/node-api';
 import Type, { type Static } from 'typebox';
 import { AppError } from '../../contracts/errors.ts';
 import { defaultEffectKey } from '../effect-key.ts';
-import { abortError, inputProblem } from '../outcomes.ts';
+import { abortError } from '../outcomes.ts';
 import { type BoundStatement, bindParams } from '../sql/bind-params.ts';
 import type { Statement } from '../sql/split-statements.ts';
 import { paramsOf, SqlParamsField, SqlText, statementsOf, tryStatements } from '../sql/sql-input.ts';
-import type { CallContext, CallPlace, EffectClass, ProposedAction, Tool, ToolError, ToolOutcome } from '../tool.ts';
+import type { CallContext, CallPlace, EffectClass, ProposedAction, Tool, ToolOutcome } from '../tool.ts';
 import { DuckDatabases } from './duck-databases.ts';
+import { duckChunks, startDuckStatement } from './duck-rows.ts';
 import { isDuckRead, reachesOutside, staysInMemory } from './duck-statements.ts';
-import { fromDuck, toDuck } from './duck-values.ts';
+import { duckError, runDuckTransaction } from './duck-transaction.ts';
 import { type DuckDb, loadDuckDb } from './load-duckdb.ts';
 
 export const DuckDbInput = Type.Object(
@@ -40,18 +41,17 @@ interface StatementResult {
 }
 
 const DEFAULTS = { folder: '.', maxRows: 100_000 };
-/** DuckDB would take four fifths of the machine; beyond the limit it spills to disk. */
-const SETTINGS = { memory_limit: '1GB' };
 
 /** Runs SQL in a DuckDB inside of the worker. */
 export class DuckDbTool implements Tool {
   readonly kind = 'duckdb';
   readonly input = DuckDbInput;
   readonly #options: DuckDbToolOptions & typeof DEFAULTS;
-  readonly #databases = new DuckDatabases();
+  readonly #databases: DuckDatabases;
 
   constructor(options: DuckDbToolOptions = {}) {
     this.#options = { ...DEFAULTS, ...options };
+    this.#databases = new DuckDatabases(options.settings);
   }
 
   classify(input: Record<string, unknown>): EffectClass {
@@ -88,14 +88,16 @@ export class DuckDbTool implements Tool {
       const asRead = (context.effectClass ?? this.classify(input)) !== 'write';
       const duckdb = await loadDuckDb();
       const path = isInMemory(fields) ? undefined : resolve(this.#options.folder, fields.database!);
-      const settings = { ...SETTINGS, ...this.#options.settings };
-      const result = await this.#databases.use(duckdb, path, settings, async (connection) => {
-        const readOnly = asRead && path !== undefined;
-        return await transaction(connection, readOnly, signal, () =>
+      const handle = await this.#databases.open(duckdb, path);
+      try {
+        const { connection } = handle;
+        const result = await runDuckTransaction(connection, asRead && path !== undefined, signal, () =>
           this.#run(duckdb, connection, statements, bound, signal, state),
         );
-      });
-      return { status: 'ok', result };
+        return { status: 'ok', result };
+      } finally {
+        handle.close();
+      }
     } catch (error) {
       return { status: 'error', error: { ...duckError(error, signal), ...(state.leftTrace ? { unknown: true } : {}) } };
     }
@@ -113,7 +115,7 @@ export class DuckDbTool implements Tool {
     for (const [i, statement] of bound.entries()) {
       signal.throwIfAborted();
       if (reachesOutside(statements[i]!)) state.leftTrace = true;
-      results.push(await runDuckStatement(duckdb, connection, statement, this.#options.maxRows, signal));
+      results.push(await runStatement(duckdb, connection, statement, this.#options.maxRows, signal));
     }
     const last = results.at(-1)!;
     const numbered =
@@ -127,68 +129,25 @@ interface CallState {
   leftTrace: boolean;
 }
 
-/** Runs work between BEGIN and COMMIT, and ends it when the call is aborted. */
-export async function transaction<T>(
-  connection: DuckDBConnection,
-  readOnly: boolean,
-  signal: AbortSignal,
-  work: () => Promise<T>,
-): Promise<T> {
-  let committing = false;
-  // An interrupted COMMIT would leave its outcome to chance; it does not take long.
-  const onAbort = (): void => {
-    if (!committing) connection.interrupt();
-  };
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await connection.run(readOnly ? 'BEGIN TRANSACTION READ ONLY' : 'BEGIN TRANSACTION');
-    const result = await work();
-    signal.throwIfAborted();
-    committing = true;
-    await connection.run('COMMIT');
-    return result;
-  } catch (error) {
-    await connection.run('ROLLBACK').catch(() => {});
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
-
-async function runDuckStatement(
+async function runStatement(
   duckdb: DuckDb,
   connection: DuckDBConnection,
-  { text, values }: BoundStatement,
+  statement: BoundStatement,
   maxRows: number,
   signal: AbortSignal,
 ): Promise<StatementResult> {
-  const extracted = await connection.extractStatements(text);
-  // The splitter and DuckDB must agree; otherwise a second statement would pass unseen.
-  if (extracted.count !== 1) throw inputProblem('duckdb reads one of the statements as several; give them as a list');
-  const prepared = await extracted.prepare(0);
-  if (values.length > 0) prepared.bind(values.map((value) => toDuck(duckdb, value)));
-  const result = await prepared.stream();
+  const result = await startDuckStatement(duckdb, connection, statement);
   if (result.returnType !== duckdb.ResultReturnType.QUERY_RESULT) {
     return { rows: [], columns: [], row_count: result.rowsChanged, status: 'success' };
   }
-  const columns = result.deduplicatedColumnNames();
-  const isJson = columns.map((_name, i) => result.columnLogicalType(i).alias === 'JSON');
   const rows: Record<string, unknown>[] = [];
-  for (;;) {
+  const columns = result.deduplicatedColumnNames();
+  for await (const chunk of duckChunks(duckdb, result)) {
     signal.throwIfAborted();
-    const chunk = await result.fetchChunk();
-    if (!chunk || chunk.rowCount === 0) break;
-    for (const values of chunk.getRows()) {
-      const cells = values.map((value, i) =>
-        isJson[i] && typeof value === 'string' ? JSON.parse(value) : fromDuck(duckdb, value),
-      );
-      rows.push(Object.fromEntries(columns.map((name, i) => [name, cells[i]])));
-    }
+    for (const row of chunk) rows.push(Object.fromEntries(columns.map((name, i) => [name, row[i]])));
     if (rows.length > maxRows) {
-      throw new AppError(
-        'RESPONSE_TOO_LARGE',
-        `the statement gives more than ${maxRows} rows; select less, or use the tool transfer`,
-      );
+      const message = `the statement gives more than ${maxRows} rows; select less, or use the tool transfer`;
+      throw new AppError('RESPONSE_TOO_LARGE', message);
     }
   }
   return { rows, columns, row_count: rows.length, status: 'success' };
@@ -196,21 +155,4 @@ async function runDuckStatement(
 
 function isInMemory({ database }: DuckDbInput): boolean {
   return database === undefined || database.startsWith(':memory:');
-}
-
-export function duckError(error: unknown, signal: AbortSignal): ToolError {
-  if (signal.aborted) return abortError(signal);
-  if (error instanceof AppError) {
-    const { code, message, retryable } = error;
-    return { kind: code === 'INVALID_STEP_SCHEMA' ? 'input' : 'duckdb', code, message, retryable };
-  }
-  const message = (error as Error).message ?? String(error);
-  if (/transaction is launched in read-only mode/.test(message)) {
-    const advice = 'this was let through as a read, and it writes; declare `effect: {class: write}`';
-    return { kind: 'duckdb', code: 'READ_ONLY_VIOLATION', message: `${advice} (${message})`, retryable: false };
-  }
-  // `Parser Error: ...`, `TransactionContext Error: ...`: the first words are the only code there is.
-  const code = /(?:^|: )([A-Za-z ]+?) Error: /.exec(message)?.[1]?.replace(/ /g, '_').toUpperCase() ?? 'DUCKDB';
-  const isConflict = /Could not set lock|Conflict on|TransactionContext Error: .*conflict/i.test(message);
-  return { kind: 'duckdb', code, message, retryable: isConflict };
 }

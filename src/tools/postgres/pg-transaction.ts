@@ -9,6 +9,8 @@ export interface TransactionMode {
   readonly readOnly: boolean;
   /** Where it is given, the key goes into the effects table of the target in the same transaction. */
   readonly key?: string | undefined;
+  /** How long the transaction may wait for its next statement; a short while, unless the work waits for another source. */
+  readonly idleMs?: number;
 }
 
 type Stop = (running: Promise<unknown>) => Promise<void>;
@@ -73,7 +75,7 @@ class Transaction {
     this.#checkTime();
     const effects = key === undefined ? undefined : await ensureEffectsTable(this.#lease);
     this.#checkTime();
-    await client.query(beginText(readOnly, this.#context.timeoutMs));
+    await client.query(beginText(readOnly, this.#context.timeoutMs, this.#mode.idleMs));
     const table = effects && 'table' in effects ? effects.table : undefined;
     if (table !== undefined && key !== undefined) {
       const stored = await this.#claim(table, key);
@@ -157,12 +159,12 @@ export async function reconcileEffect(lease: PgLease, key: string, context: Call
 }
 
 /** All in one message. The styles are those that the readers of values expect; the role may have others. */
-function beginText(readOnly: boolean, timeoutMs: number): string {
+export function beginText(readOnly: boolean, timeoutMs: number, idleMs = IDLE_MS): string {
   const settings = [
     'datestyle = ISO',
     'bytea_output = hex',
     'standard_conforming_strings = on',
-    `idle_in_transaction_session_timeout = ${IDLE_MS}`,
+    `idle_in_transaction_session_timeout = ${idleMs}`,
     ...(Number.isFinite(timeoutMs) ? [`statement_timeout = ${Math.max(1, Math.ceil(timeoutMs))}`] : []),
   ];
   return [`BEGIN ${readOnly ? 'READ ONLY' : 'READ WRITE'}`, ...settings.map((text) => `SET LOCAL ${text}`)].join('; ');

@@ -607,14 +607,14 @@ describe('credentials', () => {
   });
 });
 
-const secrets = {
-  get main(): string {
-    return database.url;
-  },
-};
 toolSuite('postgres', {
   open: () => new PostgresTool(),
-  context: () => ({ secrets }),
+  context: () => ({
+    secret: async (name) => {
+      if (name !== 'main') throw new AppError('SECRET_NOT_FOUND', 'there is no such secret');
+      return database.url;
+    },
+  }),
   cases: [
     { title: 'a query', input: { auth: 'main', command: 'select 1', pool: { max: 3 } }, effect: 'read' },
     {
