@@ -1,4 +1,5 @@
 import type { ErrorInfo } from '../contracts/values.ts';
+import type { RunState } from './state.ts';
 
 /** Nothing in a playbook catches these: no arc, no rule, no best_effort. Only a person or a policy can change them. */
 const UNCATCHABLE: ReadonlySet<string> = new Set(['POLICY_DENIED', 'APPROVAL_REJECTED', 'APPROVAL_EXPIRED']);
@@ -25,3 +26,8 @@ export const ABORTED: ErrorInfo = Object.freeze({
   message: 'Another step failed the run.',
   retryable: false,
 });
+
+/** Whether a step of this name must not go on. The final step runs after a failure; only a cancellation stops it. */
+export function isStopping({ cancel, failure }: RunState['run'], name: string, finalStep: string | undefined): boolean {
+  return cancel !== undefined || (failure?.mode === 'fail_fast' && name !== finalStep);
+}

@@ -1,10 +1,11 @@
 import { AppError } from '../contracts/errors.ts';
+import type { PlanStep } from '../contracts/plan.ts';
 import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
 import type { CommandOf } from './commands.ts';
 import { type Deciding, errorInfo, failureMode } from './deciding.ts';
 import { instanceNumberOf, unitEntity } from './entity-path.ts';
 import { NeedValues } from './expressions/evaluation.ts';
-import { isUncatchable } from './failures.ts';
+import { isStopping, isUncatchable } from './failures.ts';
 import type { JsonObject } from './payload-reader.ts';
 import { skipCarried } from './reduce-loop.ts';
 import { boundaryNames } from './route-step.ts';
@@ -70,15 +71,20 @@ export function isLoopComplete(loop: LoopState): boolean {
   return loop.mode === 'cursor' ? loop.exhausted : loop.next >= (loop.count ?? 0);
 }
 
+/** Whether a loop hands out nothing more, because what its iterations met fails it. */
+export function isLoopFailing(step: PlanStep | undefined, loop: LoopState): boolean {
+  if (loop.conflict !== undefined) return true;
+  return loop.failed > 0 && (failureMode(step) === 'fail_fast' || isUncatchable(loop.firstError));
+}
+
 /** Hands out what there is room for. A loop that failed or met a conflict ends as soon as nothing is under way. */
 export function advanceLoop(d: Deciding, stepId: string): void {
   const { draft } = d;
   const step = draft.open.get(stepId);
   const loop = draft.loops.get(stepId);
-  const isStopping = draft.run.cancel !== undefined || draft.run.failure?.mode === 'fail_fast';
-  if (step?.status !== 'RUNNING' || !loop || draft.run.status !== 'RUNNING' || isStopping) return;
-  const mode = failureMode(d.stepOf(step.name).step);
-  if (loop.conflict !== undefined || (loop.failed > 0 && (mode === 'fail_fast' || isUncatchable(loop.firstError)))) {
+  if (step?.status !== 'RUNNING' || !loop || draft.run.status !== 'RUNNING') return;
+  if (isStopping(draft.run, step.name, d.plan.plan.finalStep)) return;
+  if (isLoopFailing(d.stepOf(step.name).step, loop)) {
     if (loop.open.size === 0) failLoop(d, step, problemOf(loop));
     return;
   }

@@ -3,8 +3,9 @@ import type { ErrorInfo } from '../contracts/values.ts';
 import type { EventDraft, WaitKind } from './commands.ts';
 import { compilePlan } from './compile-plan.ts';
 import { errorInfo } from './deciding.ts';
-import { parseEntity } from './entity-path.ts';
+import { parseEntity, stepNameOf } from './entity-path.ts';
 import { NeedValues } from './expressions/evaluation.ts';
+import { isStopping } from './failures.ts';
 import { isLoopComplete } from './loops.ts';
 import { textOf } from './payload-reader.ts';
 import { evalOptions, RunScope, type Values } from './run-scope.ts';
@@ -111,6 +112,11 @@ export function loopsToEnd(state: RunState): { readonly stepId: string; readonly
 /** Whether workers that hold steps of this run should be told to stop. */
 export function mustStop(state: RunState): boolean {
   return state.run.cancel !== undefined || state.run.failure?.mode === 'fail_fast';
+}
+
+/** The same for one step: the final step goes on after a failure. */
+export function mustStopStep(plan: Plan, state: RunState, stepId: string): boolean {
+  return isStopping(state.run, stepNameOf(stepId), plan.finalStep);
 }
 
 /** The list of a loop: its items, and the reference it came from if it is a stored value as it is. */

@@ -164,6 +164,28 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         expect(of(events, 'TaskDone').filter((event) => event.entity?.includes('flaky')).length).toBe(1);
       });
 
+      test('the final step, a loop too, runs after a failure and is not stopped with the rest', async () => {
+        const file = fresh();
+        const events = await run(
+          playbook(
+            `
+- step: start
+  tool: {kind: probe, file: ${file}, fail: 9}
+- step: last
+  loop: {in: [1, 2, 3], iterator: n, spec: {mode: parallel, max_in_flight: 2}}
+  tool: {kind: probe, file: ${file}, label: "last{{ n }}", delay_ms: 20}
+`,
+            'executor: {spec: {final_step: last}}\n',
+          ),
+        );
+        expect(lastOf(events)).toMatchObject({
+          eventType: 'RunFailed',
+          payload: { rootCause: { stepId: 'start' }, failedSteps: 1 },
+        });
+        expect(of(events, 'LoopDone')[0]?.payload).toMatchObject({ count: 3, failed: 0 });
+        expect(traces(file).length).toBe(4);
+      });
+
       test('WE-1b RQ-6.2a a retry of the whole step comes after its delay, as the next logical attempt', async () => {
         const file = fresh();
         const events = await run(

@@ -163,3 +163,19 @@ test('a child run is a wait, and its result is the task’s', () => {
   expect(snapshot.status).toBe('COMPLETED');
   expect(log.find((event) => event.eventType === 'StepCompleted')?.payload?.['result']).toEqual({ value: { n: 1 } });
 });
+
+test('the final step runs to its end whatever happened before, also if it is a loop', () => {
+  const workflow = `
+- {step: start, tool: {kind: python, code: x}}
+- {step: last, loop: {in: [1, 2], iterator: n}, tool: {kind: noop, result: "{{ n }} {{ start.error.code }}"}}
+`;
+  const more = 'executor: {spec: {final_step: last}}\n';
+  const failed = play(workflow, { scripts: { python: { error: { code: 'E1' } } } }, more);
+  expect(failed.snapshot).toMatchObject({ status: 'FAILED', failedSteps: 1, rootCause: { stepId: 'start' } });
+  expect(failed.log.find((event) => event.eventType === 'LoopDone')?.payload).toMatchObject({
+    result: { value: ['1 E1', '2 E1'] },
+  });
+  const wait = { kind: 'approval', outcome: 'rejected' } as const;
+  const rejected = play(workflow, { scripts: { start: { wait } } }, more);
+  expect(rejected.snapshot.steps.at(-1)).toMatchObject({ stepId: 'last', status: 'SUCCESS' });
+});

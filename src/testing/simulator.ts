@@ -17,7 +17,7 @@ import { engineState } from '../kernel/compile-plan.ts';
 import { decide } from '../kernel/decide.ts';
 import { parseEntity, stepNameOf, unitEntity } from '../kernel/entity-path.ts';
 import { fold, foldWithReport } from '../kernel/evolve.ts';
-import { mustStop, openWork, resolveLoop, type WorkUnit } from '../kernel/open-work.ts';
+import { mustStop, mustStopStep, openWork, resolveLoop, type WorkUnit } from '../kernel/open-work.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
 import {
   afterOutcome,
@@ -266,7 +266,8 @@ class Simulator {
       this.#held.delete(key);
       return;
     }
-    if (mustStop(this.#state)) this.#settle(unit, key, { settled: { status: 'failed', error: STOPPED }, set: {} });
+    if (mustStopStep(this.#plan, this.#state, unit.stepId))
+      this.#settle(unit, key, { settled: { status: 'failed', error: STOPPED }, set: {} });
     else this.#obey(unit, key, next());
   }
 

@@ -1,5 +1,8 @@
+import type { Plan, PlanStep } from '../../contracts/plan.ts';
 import { isTerminal } from '../../contracts/states.ts';
-import { mustStop, openWork } from '../../kernel/open-work.ts';
+import { stepNameOf } from '../../kernel/entity-path.ts';
+import { isLoopFailing } from '../../kernel/loops.ts';
+import { mustStop, mustStopStep, openWork } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
 import type { RepairRequest } from '../../store/work.ts';
 import { loopKey, unitKey } from '../../store/work-unit.ts';
@@ -15,14 +18,14 @@ export async function repairRun(ports: NativeEnginePorts, runId: string): Promis
     if (status === null || isTerminal(status)) return 0;
     // What follows from the log by itself, should somebody have died before deciding it.
     await commitDecision(ports, { view, ask: () => ({ type: 'tick' }) });
-    const added = await ports.work.repair(runId, rowsOf(view.state, ports.graceMs));
+    const added = await ports.work.repair(runId, rowsOf(view.plan, view.state, ports.graceMs));
     if (added === undefined) continue;
     if (added > 0) ports.signals.work();
     return added;
   }
 }
 
-function rowsOf(state: RunState, graceMs: number): RepairRequest {
+function rowsOf(plan: Plan, state: RunState, graceMs: number): RepairRequest {
   const isPaused = state.run.status === 'PAUSED';
   const units = openWork(state)
     .filter((unit) => unit.kind !== 'wait' || unit.wait === 'child' || unit.dueAt !== undefined)
@@ -41,7 +44,10 @@ function rowsOf(state: RunState, graceMs: number): RepairRequest {
     inFlight: loop.open.size,
     maxInFlight: loop.maxInFlight ?? 1,
     skip: [...loop.carried],
-    stopped: mustStop(state) || loop.failed > 0,
+    stopped: mustStopStep(plan, state, loop.stepId) || isLoopFailing(plannedStep(plan, loop.stepId), loop),
   }));
   return { atSeq: state.lastEventSeq, units, loops };
 }
+
+const plannedStep = (plan: Plan, stepId: string): PlanStep | undefined =>
+  plan.steps.find((step) => step.stepId === stepNameOf(stepId));

@@ -1,9 +1,10 @@
 import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { EventDraft } from '../../kernel/commands.ts';
-import { unitEntity } from '../../kernel/entity-path.ts';
+import { stepNameOf, unitEntity } from '../../kernel/entity-path.ts';
 import { isUncatchable } from '../../kernel/failures.ts';
-import { mustStop, resolveLoop } from '../../kernel/open-work.ts';
+import { isLoopFailing } from '../../kernel/loops.ts';
+import { mustStop, mustStopStep, resolveLoop } from '../../kernel/open-work.ts';
 import type { RunState, StepState, WaitState } from '../../kernel/state.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import { stampEvent } from '../../store/stamp-event.ts';
@@ -175,10 +176,10 @@ export class UnitWork {
     }
     const loop = await this.#find(({ loops }) => loops.get(stepId));
     if (loop?.attempt !== attempt) return this.#discard();
-    const isFailing =
-      loop.conflict !== undefined ||
-      (loop.failed > 0 && (this.#mode(stepId) === 'fail_fast' || isUncatchable(loop.firstError)));
-    if (isFailing || mustStop(this.#view.state)) return this.decide({ ask: () => ({ type: 'tick' }) });
+    const { plan, state } = this.#view;
+    const planned = plan.steps.find((step) => step.stepId === stepNameOf(stepId));
+    if (isLoopFailing(planned, loop) || mustStopStep(plan, state, stepId))
+      return this.decide({ ask: () => ({ type: 'tick' }) });
     const list = await loopResult(this.#ports.store, this.#ports.artifacts, this.#view, loop);
     const result = await storeResult(this.#ports.artifacts, list, undefined, 'loop-result');
     return this.decide({ ask: () => ({ type: 'loopSettled', stepId, attempt, result }) });

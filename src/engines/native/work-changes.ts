@@ -94,7 +94,9 @@ function assemble(
     else if (!held && !isLater) free += 1;
     work.push({ op: 'insert', unit, ...(dueAt === undefined ? {} : { dueAt }), lease, held });
   }
-  const stops = mustStop(after) && !mustStop(before);
+  // After a failure with nothing in flight the final step is new here, and is not to be stopped.
+  const inFlight = after.open.values().some((step) => step.status === 'RUNNING' && before.open.has(step.stepId));
+  const stops = mustStop(after) && !mustStop(before) && (after.run.cancel !== undefined || inFlight);
   if (stops && !isOver) {
     work.push({ op: 'stop' });
     work.push({ op: 'insert', unit: 'g:', dueAt: new Date(now + graceMs).toISOString() });
