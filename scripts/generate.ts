@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Type, { type TSchema } from 'typebox';
+import { documentation } from '../src/cli/help.ts';
 import { playbookJsonSchema } from '../src/compiler/json-schema.ts';
 import { ALERTS, Alert } from '../src/contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, type EventRow } from '../src/contracts/catalogue.ts';
@@ -119,6 +120,8 @@ taken is deprecated first: its end stands here from then on.
 ${PLAN_SCHEMA_VERSIONS.map(({ version, end }) => `| ${version} | ${end ?? 'not deprecated'} |`).join('\n')}
 `,
 );
+
+files.set('docs/cli.md', `${GENERATED}${documentation()}`);
 
 const check = process.argv.includes('--check');
 const stale: string[] = [];

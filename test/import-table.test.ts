@@ -14,6 +14,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   worker: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools'],
   engines: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker'],
   runtime: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines'],
+  cli: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines', 'runtime'],
   testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'worker', 'engines', 'runtime'],
   exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'testing'],
 };
@@ -27,7 +28,8 @@ const PACKAGE_OWNERS: Record<string, readonly string[]> = {
   '@huggingface/jinja': ['kernel/expressions'],
   '@noble/hashes': ['kernel/expressions', 'kernel'],
   re2js: ['kernel/expressions'],
-  yaml: ['compiler'],
+  yaml: ['compiler', 'runtime'],
+  tsx: ['runtime'],
   pg: ['store', 'tools/postgres'],
   '@duckdb/node-api': ['tools/duckdb'],
   vitest: ['testing'],

@@ -136,6 +136,7 @@ export const ERRORS = {
     exit: 65,
     cure: 'Give back what JSON can say: text, numbers, true, false, null, lists and mappings.',
   },
+  RESULT_NOT_FOUND: { http: 404, retry: 'never', exit: 66, cure: 'See which steps have ended: runledger status RUN.' },
   RESULT_TOO_LARGE: { http: 422, retry: 'never', exit: 1, cure: 'Give back less, or raise the limit of the tool.' },
   RESPONSE_TOO_LARGE: { http: 502, retry: 'never', exit: 1, cure: 'Ask for less at a time, or raise the limit.' },
   SECRET_NOT_FOUND: {

@@ -45,10 +45,13 @@ export async function openDatabase(settings: Settings, hooks: LedgerHooks = {}):
 export async function openLedger(settings: Settings, hooks: LedgerHooks = {}): Promise<Ledger> {
   const database = await openDatabase(settings, hooks);
   try {
+    const { onWarning, ...options } = database.options;
+    // Of the folder's own database, what was brought up to date is nothing that a person has to know.
+    const told = database.embedded ? hooks.log : onWarning;
     const store = await PostgresStore.open({
-      ...database.options,
+      ...options,
       migrate: database.embedded,
-      ...(hooks.log && database.embedded ? { onWarning: hooks.log } : {}),
+      ...(told ? { onWarning: told } : {}),
     });
     return {
       store,

@@ -1,0 +1,216 @@
+import type { Command } from './context.ts';
+
+/** A flag of the command line. `value` is what the help calls its argument; without it the flag is a switch. */
+export interface Flag {
+  readonly summary: string;
+  readonly value?: string;
+  readonly short?: string;
+  readonly many?: boolean;
+}
+
+export interface CommandRow {
+  readonly summary: string;
+  /** What stands behind the name: `RUN`, `[STEP]`. */
+  readonly positionals: readonly string[];
+  readonly flags: Readonly<Record<string, Flag>>;
+  readonly examples: readonly string[];
+  /** More than one line where one is not enough. */
+  readonly notes?: string;
+  readonly load: () => Promise<Command>;
+}
+
+/** Flags that every command takes. */
+export const COMMON_FLAGS: Readonly<Record<string, Flag>> = {
+  json: { summary: 'Print JSON for programs; its shape is stable' },
+  verbose: { summary: 'Say what is done on stderr' },
+  folder: { summary: 'The folder of the embedded database (.runledger)', value: 'DIR' },
+  config: { summary: 'The configuration file (runledger.config.ts, .js or .json)', value: 'FILE' },
+  help: { summary: 'Show this help', short: 'h' },
+};
+
+const set: Flag = {
+  summary: 'A value of the workload; JSON, or else text; dots lead inwards',
+  value: 'K=V',
+  many: true,
+};
+const logs: Flag = { summary: 'Show what the tasks print' };
+const detach: Flag = { summary: 'Do not work on the run here: workers elsewhere do' };
+const limit: Flag = { summary: 'How many at most', value: 'N' };
+
+/** Every command as data: help, completion and documentation are made from it. */
+export const COMMANDS: Readonly<Record<string, CommandRow>> = {
+  run: {
+    summary: 'Compile a playbook and run it',
+    positionals: ['FILE'],
+    flags: {
+      set,
+      input: { summary: 'A JSON or YAML file of values for the workload', value: 'FILE' },
+      logs,
+      detach,
+      strict: { summary: 'Refuse a playbook that has warnings' },
+    },
+    examples: ['runledger run examples/hello.yaml', 'runledger run examples/hello.yaml --set name=Ada'],
+    notes:
+      'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
+    load: async () => (await import('./commands/run.ts')).run,
+  },
+  compile: {
+    summary: 'Check a playbook and show its plan',
+    positionals: ['FILE'],
+    flags: {
+      explain: { summary: 'Describe the flow in words' },
+      graph: { summary: 'Draw the flow', value: 'mermaid|dot' },
+      strict: { summary: 'Treat warnings as problems' },
+    },
+    examples: [
+      'runledger compile examples/branches.yaml --explain',
+      'runledger compile examples/branches.yaml --graph mermaid',
+    ],
+    load: async () => (await import('./commands/compile.ts')).compile,
+  },
+  runs: {
+    summary: 'List runs, newest first',
+    positionals: [],
+    flags: {
+      status: { summary: 'Only runs of this status', value: 'STATUS', many: true },
+      plan: { summary: 'Only runs of this plan', value: 'ID' },
+      all: { summary: 'Also runs that other runs started' },
+      limit,
+      before: { summary: 'The page after this one: what `next` of the page before said', value: 'CURSOR' },
+    },
+    examples: ['runledger runs', 'runledger runs --status FAILED --limit 5 --json'],
+    load: async () => (await import('./commands/runs.ts')).runs,
+  },
+  status: {
+    summary: 'Show the state of a run and its steps',
+    positionals: ['RUN'],
+    flags: { 'as-of': { summary: 'The state after this event', value: 'SEQ' } },
+    examples: ['runledger status latest', 'runledger status latest --as-of 5'],
+    load: async () => (await import('./commands/status.ts')).status,
+  },
+  events: {
+    summary: 'Show the log of a run',
+    positionals: ['RUN'],
+    flags: {
+      follow: { summary: 'Go on until the run has ended', short: 'f' },
+      canonical: { summary: 'The dotted names and the envelope of the canonical taxonomy' },
+      after: { summary: 'Only events after this one', value: 'SEQ' },
+      type: { summary: 'Only events of this type', value: 'TYPE', many: true },
+    },
+    examples: ['runledger events latest', 'runledger events latest --json > run.jsonl'],
+    notes: 'With --json every line is one record, with what `verify` needs to check it.',
+    load: async () => (await import('./commands/events.ts')).events,
+  },
+  result: {
+    summary: 'Print the result of a run or of one of its steps',
+    positionals: ['RUN', '[STEP]'],
+    flags: {},
+    examples: ['runledger result latest', 'runledger result latest greet --json'],
+    load: async () => (await import('./commands/result.ts')).result,
+  },
+  resume: {
+    summary: 'Go on with a run that was paused, interrupted or left behind',
+    positionals: ['RUN'],
+    flags: { logs, detach },
+    examples: ['runledger resume latest'],
+    load: async () => (await import('./commands/resume.ts')).resume,
+  },
+  pause: {
+    summary: 'Hand out no more steps; those in flight go on',
+    positionals: ['RUN'],
+    flags: {},
+    examples: ['runledger pause latest'],
+    load: async () => (await import('./commands/pause.ts')).pause,
+  },
+  cancel: {
+    summary: 'End a run',
+    positionals: ['RUN'],
+    flags: { reason: { summary: 'Why, for the log', value: 'TEXT' }, detach },
+    examples: ['runledger cancel latest --reason "wrong input"'],
+    load: async () => (await import('./commands/cancel.ts')).cancel,
+  },
+  retry: {
+    summary: 'Run an ended run again, keeping what it completed',
+    positionals: ['RUN'],
+    flags: {
+      from: { summary: 'Run this step and what follows it again', value: 'STEP' },
+      plan: { summary: 'The plan of the old run, or the newest of its name (needs --from)', value: 'same|latest' },
+      logs,
+      detach,
+    },
+    examples: ['runledger retry latest', 'runledger retry latest --from fetch --plan latest'],
+    load: async () => (await import('./commands/retry.ts')).retry,
+  },
+  'skip-step': {
+    summary: 'Skip a step that has not started yet',
+    positionals: ['RUN', 'STEP'],
+    flags: {},
+    examples: ['runledger skip-step latest notify'],
+    load: async () => (await import('./commands/skip-step.ts')).skipStep,
+  },
+  replay: {
+    summary: 'Decide a recorded run again and report the first difference',
+    positionals: ['RUN'],
+    flags: {},
+    examples: ['runledger replay latest'],
+    load: async () => (await import('./commands/replay.ts')).replay,
+  },
+  verify: {
+    summary: 'Check the hash chain of a run, or of a file of its events',
+    positionals: ['RUN|FILE'],
+    flags: {},
+    examples: ['runledger verify latest', 'runledger verify run.jsonl'],
+    load: async () => (await import('./commands/verify.ts')).verify,
+  },
+  worker: {
+    summary: 'Work on runs of this database until it is stopped',
+    positionals: [],
+    flags: { concurrency: { summary: 'Units of work at once', value: 'N' }, logs },
+    examples: ['DATABASE_URL=postgres://localhost/runs runledger worker'],
+    load: async () => (await import('./commands/worker.ts')).worker,
+  },
+  migrate: {
+    summary: 'Bring the schema of the database up to date',
+    positionals: [],
+    flags: { print: { summary: 'Print the SQL and change nothing' } },
+    examples: ['DATABASE_URL=postgres://localhost/runs runledger migrate', 'runledger migrate --print'],
+    load: async () => (await import('./commands/migrate.ts')).migrate,
+  },
+  doctor: {
+    summary: 'Look for what keeps runs from working, each problem with its cure',
+    positionals: [],
+    flags: {},
+    examples: ['runledger doctor'],
+    load: async () => (await import('./commands/doctor.ts')).doctor,
+  },
+  completion: {
+    summary: 'Print the completion script of a shell',
+    positionals: ['bash|zsh|fish'],
+    flags: {},
+    examples: ['source <(runledger completion bash)'],
+    load: async () => (await import('./commands/completion.ts')).completion,
+  },
+  version: {
+    summary: 'Print the version',
+    positionals: [],
+    flags: {},
+    examples: ['runledger version --json'],
+    load: async () => (await import('./commands/version.ts')).version,
+  },
+};
+
+/** What the exit code of a command says; codes of errors beyond these stand in the table of errors. */
+export const EXIT_CODES: Readonly<Record<number, string>> = {
+  0: 'it worked; a run completed',
+  1: 'the run failed, or a check found a difference',
+  64: 'the command line is wrong',
+  65: 'the playbook or other data is wrong',
+  66: 'the file or the run does not exist',
+  69: 'the database or a dependency is not available',
+  70: 'a defect of Runledger',
+  75: 'try again later',
+  77: 'not allowed',
+  78: 'the configuration is wrong',
+  130: 'interrupted or cancelled',
+  143: 'ended by a signal',
+};

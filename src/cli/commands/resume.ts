@@ -1,0 +1,35 @@
+import { randomUUID } from 'node:crypto';
+import { AppError } from '../../contracts/errors.ts';
+import { isTerminal } from '../../contracts/states.ts';
+import type { Command } from '../context.ts';
+import { driveRun } from '../drive-run.ts';
+import { namedRun } from '../named-run.ts';
+import { taskLog } from '../task-log.ts';
+
+export const resume: Command = async (context) => {
+  const { args, terminal, session } = context;
+  const run = await namedRun(context, args.positionals[0]!);
+  const { runId, status } = run;
+  if (status !== undefined && isTerminal(status))
+    throw new AppError(
+      'SIGNAL_REJECTED',
+      `Run ${runId.slice(0, 8)} is ${status}; to run it again: runledger retry ${runId.slice(0, 8)}`,
+    );
+  const logs = taskLog(args.has('logs'));
+  const runtime = await session.runtime({ work: !args.has('detach'), log: logs.log });
+  const ref = { provider: 'native' as const, workflowId: runId, runId };
+  if (status === 'PAUSED') {
+    const answer = await runtime.engine.signal(ref, { signalId: randomUUID(), type: 'RESUME', by: 'cli' });
+    if (!answer.accepted)
+      throw new AppError('SIGNAL_REJECTED', answer.reason ?? 'The run does not take this signal now.');
+  }
+  // Work that a crash lost is put back; this changes nothing where none is missing.
+  else await runtime.engine.repair(runId);
+  if (args.has('detach')) {
+    if (terminal.json) terminal.printJson({ runId, status: 'RUNNING' });
+    else terminal.print(`Resumed run ${runId}.`);
+    return 0;
+  }
+  if (!terminal.json) terminal.print(terminal.paint('dim', `run ${runId.slice(0, 8)} goes on`));
+  return driveRun(context, runtime, runId, { skipPast: true, sink: logs.connect });
+};

@@ -1,0 +1,35 @@
+import { AppError } from '../../contracts/errors.ts';
+import { isTerminal } from '../../contracts/states.ts';
+import type { Command } from '../context.ts';
+import { driveRun } from '../drive-run.ts';
+import { namedRun } from '../named-run.ts';
+import { taskLog } from '../task-log.ts';
+
+export const retry: Command = async (context) => {
+  const { args, terminal, session } = context;
+  const from = args.text('from');
+  const latest = args.choice('plan', ['same', 'latest']) === 'latest';
+  if (latest && from === undefined)
+    throw new AppError(
+      'USAGE',
+      'With another plan, --from must say where to begin: what the old steps gave may not fit.',
+    );
+  const old = await namedRun(context, args.positionals[0]!);
+  const short = old.runId.slice(0, 8);
+  if (old.status === undefined || !isTerminal(old.status))
+    throw new AppError('SIGNAL_REJECTED', `Run ${short} has not ended; to go on with it: runledger resume ${short}`);
+  const logs = taskLog(args.has('logs'));
+  const runtime = await session.runtime({ work: !args.has('detach'), log: logs.log });
+  const planRef = latest ? await runtime.plans.childRef({ path: old.planId }) : undefined;
+  const { runId } = await runtime.engine.retryRun(
+    { provider: 'native', workflowId: old.runId, runId: old.runId },
+    { ...(from === undefined ? {} : { from }), ...(planRef === undefined ? {} : { planRef }) },
+  );
+  if (args.has('detach')) {
+    if (terminal.json) terminal.printJson({ runId, retryOf: old.runId, status: 'RUNNING' });
+    else terminal.print(`Run ${runId} retries ${short}.`);
+    return 0;
+  }
+  if (!terminal.json) terminal.print(terminal.paint('dim', `run ${runId.slice(0, 8)} retries ${short}`));
+  return driveRun(context, runtime, runId, { sink: logs.connect });
+};

@@ -1,0 +1,56 @@
+import { AppError } from '../../contracts/errors.ts';
+import { RUN_STATUSES, type RunStatus } from '../../contracts/states.ts';
+import type { Command } from '../context.ts';
+import { type Color, clean, table } from '../terminal.ts';
+
+const PAGE = 20;
+const COLORS: Partial<Record<RunStatus, Color>> = {
+  COMPLETED: 'green',
+  FAILED: 'red',
+  RUNNING: 'cyan',
+  PAUSED: 'yellow',
+};
+
+export const runs: Command = async ({ args, terminal, session }) => {
+  const statuses = args.list('status').map(statusOf);
+  const limit = args.count('limit', 1) ?? PAGE;
+  const store = await session.store();
+  const found = await store.listRuns({
+    ...(statuses.length === 0 ? {} : { statuses }),
+    planId: args.text('plan'),
+    topLevel: !args.has('all'),
+    beforeKey: args.count('before', 1),
+    limit: limit + 1,
+  });
+  const page = found.slice(0, limit);
+  const next = found.length > limit ? String(page.at(-1)!.runKey) : undefined;
+  if (terminal.json) {
+    const shown = page.map(({ runKey: _key, decidedSeq: _decided, ...run }) => run);
+    terminal.printJson({ runs: shown, ...(next === undefined ? {} : { next }) });
+    return 0;
+  }
+  if (page.length === 0) {
+    terminal.print('No runs.');
+    return 0;
+  }
+  const rows = page.map((run) => {
+    const status = run.status ?? 'PENDING';
+    const color = COLORS[status];
+    return [
+      run.runId.slice(0, 8),
+      color ? terminal.paint(color, status) : status,
+      run.createdAt.slice(0, 19).replace('T', ' '),
+      `${clean(run.planId)} ${clean(run.planVersion)}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf.slice(0, 8)}`}`,
+    ];
+  });
+  for (const line of table([['RUN', 'STATUS', 'CREATED (UTC)', 'PLAN'], ...rows], terminal.columns))
+    terminal.print(line);
+  if (next !== undefined) terminal.print(`next: runledger runs --before ${next}`);
+  return 0;
+};
+
+function statusOf(text: string): RunStatus {
+  const found = RUN_STATUSES.find((status) => status === text.toUpperCase());
+  if (!found) throw new AppError('USAGE', `--status must be one of ${RUN_STATUSES.join(', ')}, not '${text}'.`);
+  return found;
+}

@@ -1,0 +1,37 @@
+import { readSnapshot } from '../../projector/read-snapshot.ts';
+import type { Command } from '../context.ts';
+import { namedRun } from '../named-run.ts';
+import { RunTree } from '../run-tree.ts';
+import { treeLines } from '../show-tree.ts';
+import { clean, duration } from '../terminal.ts';
+
+export const status: Command = async (context) => {
+  const { args, terminal, session } = context;
+  const asOf = args.count('as-of', 1);
+  const run = await namedRun(context, args.positionals[0]!);
+  const store = await session.store();
+  const snapshot = await readSnapshot(store, run.runId, asOf === undefined ? {} : { asOf });
+  if (terminal.json) {
+    const { runKey: _key, decidedSeq: _decided, ...row } = run;
+    terminal.printJson({ run: row, snapshot });
+    return 0;
+  }
+  const tree = new RunTree(run.runId);
+  for (;;) {
+    const through = asOf === undefined ? {} : { throughSeq: asOf };
+    const page = await store.readEvents(run.runId, { afterSeq: tree.lastSeq, ...through });
+    for (const event of page) tree.take(event);
+    if (page.length === 0) break;
+  }
+  const took = snapshot.totalDurationMs === undefined ? '' : ` in ${duration(snapshot.totalDurationMs)}`;
+  terminal.print(`${terminal.paint('bold', snapshot.status)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}`);
+  terminal.print(
+    `run ${run.runId}${run.parentRunId === undefined ? '' : `  started by ${run.parentRunId}`}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf}`}`,
+  );
+  terminal.print(`after event ${snapshot.lastEventSeq} of ${run.lastSeq}`);
+  if (snapshot.metadata.inconsistent) terminal.print(terminal.paint('red', 'the log has moves that are not legal'));
+  terminal.print('');
+  for (const line of treeLines(tree, terminal, { now: Date.now() })) terminal.print(line);
+  if (tree.error) terminal.print(`\n${terminal.paint('red', tree.error.code)}: ${clean(tree.error.message, 2000)}`);
+  return 0;
+};

@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto';
+import { isTerminal } from '../contracts/states.ts';
+import type { EngineRunRef } from '../contracts/values.ts';
+import type { NativeRuntime } from '../runtime/create-native-runtime.ts';
+import type { Context } from './context.ts';
+import { type Progress, progressFor } from './progress.ts';
+import { RunTree } from './run-tree.ts';
+import { endExit, printEnd } from './summary.ts';
+import { catchUp, watchRun } from './watch-run.ts';
+
+const SETTLE_MS = 50;
+
+/** Shows a run until it has ended, and takes care of Ctrl-C. Gives the exit code. */
+export async function driveRun(
+  context: Context,
+  runtime: NativeRuntime,
+  runId: string,
+  options: { readonly skipPast?: boolean; readonly sink?: (progress: Progress) => void } = {},
+): Promise<number> {
+  const { terminal, session } = context;
+  const store = await session.store();
+  const tree = new RunTree(runId);
+  if (options.skipPast) await catchUp(store, tree);
+  const progress = progressFor(tree, terminal);
+  options.sink?.(progress);
+  const stop = new AbortController();
+  const interrupts = new Interrupts(context, runtime, runId, progress, stop);
+  try {
+    await watchRun({ store, progress: () => progress, signal: stop.signal }, tree);
+  } finally {
+    interrupts.end();
+    progress.end();
+  }
+  if (interrupts.left !== undefined && !(tree.status !== undefined && isTerminal(tree.status)))
+    return interrupts.leave(tree);
+  await printEnd(context, tree);
+  return endExit(tree);
+}
+
+/** Once: pause and drain. Twice, or asked to terminate: hand back what is in flight and leave. Nothing is lost. */
+class Interrupts {
+  readonly #context: Context;
+  readonly #runtime: NativeRuntime;
+  readonly #ref: EngineRunRef;
+  readonly #progress: Progress;
+  readonly #stop: AbortController;
+  readonly #onInterrupt = (): void => this.#interrupted();
+  readonly #onTerminate = (): void => this.#leaveNow(143);
+  left: { readonly exit: number; readonly paused: boolean } | undefined;
+  #count = 0;
+
+  constructor(context: Context, runtime: NativeRuntime, runId: string, progress: Progress, stop: AbortController) {
+    this.#context = context;
+    this.#runtime = runtime;
+    this.#ref = { provider: 'native', workflowId: runId, runId };
+    this.#progress = progress;
+    this.#stop = stop;
+    process.on('SIGINT', this.#onInterrupt);
+    process.on('SIGTERM', this.#onTerminate);
+  }
+
+  end(): void {
+    process.off('SIGINT', this.#onInterrupt);
+    process.off('SIGTERM', this.#onTerminate);
+  }
+
+  #interrupted(): void {
+    this.#count++;
+    if (this.#count > 1) {
+      this.#leaveNow(130);
+      return;
+    }
+    this.#say('Pausing: steps in flight may finish. Ctrl-C again leaves at once.');
+    this.#pause().catch((error: unknown) => {
+      this.#say(`The run could not be paused: ${(error as Error).message}`);
+      this.#leaveNow(130);
+    });
+  }
+
+  #leaveNow(exit: number): void {
+    this.left ??= { exit, paused: false };
+    this.#stop.abort();
+  }
+
+  async #pause(): Promise<void> {
+    const { engine } = this.#runtime;
+    const { accepted } = await engine.signal(this.#ref, { signalId: randomUUID(), type: 'PAUSE', by: 'cli' });
+    // It has just ended, or was paused before.
+    while (!this.#stop.signal.aborted && (accepted || this.#count === 1)) {
+      const { status, substatus } = await engine.getRunStatus(this.#ref);
+      if (isTerminal(status)) return;
+      if (status === 'PAUSED' && substatus !== 'DRAINING' && (await this.#childrenAtRest(this.#ref.runId))) break;
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    }
+    this.left ??= { exit: 130, paused: true };
+    this.#stop.abort();
+  }
+
+  async #childrenAtRest(runId: string): Promise<boolean> {
+    const store = await this.#context.session.store();
+    for (const childId of await store.work.openChildren(runId)) {
+      const ref: EngineRunRef = { provider: 'native', workflowId: childId, runId: childId };
+      const { status, substatus } = await this.#runtime.engine.getRunStatus(ref);
+      if (status !== 'PAUSED' || substatus === 'DRAINING' || !(await this.#childrenAtRest(childId))) return false;
+    }
+    return true;
+  }
+
+  /** Lets go of everything and says how to go on. */
+  async leave(tree: RunTree): Promise<number> {
+    const { terminal, session } = this.#context;
+    const { exit, paused } = this.left!;
+    const short = tree.runId.slice(0, 8);
+    if (terminal.json)
+      terminal.printJson({
+        runId: tree.runId,
+        status: paused ? 'PAUSED' : (tree.status ?? 'RUNNING'),
+        interrupted: true,
+      });
+    else {
+      terminal.print(
+        paused
+          ? `Paused run ${tree.runId}; nothing is lost.`
+          : `Left run ${tree.runId}; what was in flight is handed back, nothing is lost.`,
+      );
+      terminal.print(`next: runledger resume ${short}`);
+    }
+    await session.close(paused ? undefined : 0);
+    return exit;
+  }
+
+  #say(line: string): void {
+    if (this.#context.terminal.json) this.#context.terminal.note(line);
+    else this.#progress.say(line);
+  }
+}

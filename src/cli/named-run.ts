@@ -1,0 +1,31 @@
+import { AppError } from '../contracts/errors.ts';
+import type { PostgresStore } from '../store/postgres-store.ts';
+import type { RunRow } from '../store/sql/find-run.ts';
+import type { Context } from './context.ts';
+
+/** The run that a person names: its id, the beginning of it, or `latest`. */
+export async function namedRun(context: Context, name: string): Promise<RunRow> {
+  const store = await context.session.store();
+  return (await store.findRun(name)) ?? (name === 'latest' ? latest(store) : byPrefix(store, name));
+}
+
+async function latest(store: PostgresStore): Promise<RunRow> {
+  const [run] = await store.listRuns({ topLevel: true, limit: 1 });
+  if (!run) throw new AppError('RUN_NOT_FOUND', 'There are no runs yet.');
+  return run;
+}
+
+async function byPrefix(store: PostgresStore, prefix: string): Promise<RunRow> {
+  const found = prefix === '' ? [] : await store.listRuns({ idPrefix: prefix, limit: 4 });
+  if (found.length === 1) return found[0]!;
+  if (found.length === 0) throw new AppError('RUN_NOT_FOUND', `No run begins with '${prefix}'.`, { runId: prefix });
+  const some = found
+    .slice(0, 3)
+    .map((run) => run.runId)
+    .join(', ');
+  throw new AppError(
+    'RUN_AMBIGUOUS',
+    `Several runs begin with '${prefix}': ${some}${found.length > 3 ? ', ...' : ''}`,
+    { runId: prefix },
+  );
+}

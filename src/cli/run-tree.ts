@@ -1,0 +1,180 @@
+import type { RunEventRecord } from '../contracts/envelope.ts';
+import type { RunStatus } from '../contracts/states.ts';
+import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
+
+export type StepMark = 'waiting' | 'running' | 'done' | 'failed' | 'skipped';
+
+export interface StepLine {
+  readonly stepId: string;
+  mark: StepMark;
+  attempt: number;
+  /** By the clock of whoever wrote the events. */
+  startedAt: number | undefined;
+  durationMs: number | undefined;
+  loop: { count: number | undefined; ended: number; failed: number } | undefined;
+  /** A word about what it waits for, why it was skipped, or what went wrong. */
+  note: string | undefined;
+  /** Runs that the step started. */
+  readonly children: RunTree[];
+}
+
+type Payload = Readonly<Record<string, unknown>>;
+
+/** A run as a terminal shows it, built from its events in order. */
+export class RunTree {
+  readonly runId: string;
+  readonly steps = new Map<string, StepLine>();
+  status: RunStatus | undefined;
+  startedAt: number | undefined;
+  endedAt: number | undefined;
+  result: StoredValue | undefined;
+  error: (ErrorInfo & { stepId?: string }) | undefined;
+  handledFailures = 0;
+  lastSeq = 0;
+
+  constructor(runId: string) {
+    this.runId = runId;
+  }
+
+  /** Takes an event; gives the step that it is about, and a run that the step has started. */
+  take(event: RunEventRecord): { readonly step?: StepLine; readonly child?: RunTree } {
+    this.lastSeq = event.runSeq;
+    const payload: Payload = event.payload ?? {};
+    const at = Date.parse(event.emittedAt);
+    if (event.stepId === undefined) {
+      this.#takeRun(event.eventType, payload, at);
+      return {};
+    }
+    const step = this.#step(event.stepId);
+    return { step, ...takeStep(step, event, payload, at) };
+  }
+
+  #step(stepId: string): StepLine {
+    let step = this.steps.get(stepId);
+    if (!step) {
+      step = {
+        stepId,
+        mark: 'waiting',
+        attempt: 1,
+        startedAt: undefined,
+        durationMs: undefined,
+        loop: undefined,
+        note: undefined,
+        children: [],
+      };
+      this.steps.set(stepId, step);
+    }
+    return step;
+  }
+
+  #takeRun(type: string, payload: Payload, at: number): void {
+    switch (type) {
+      case 'PlaybookExecutionRequested':
+        this.status = 'PENDING';
+        this.startedAt = at;
+        return;
+      case 'RunStarted':
+      case 'RunResumed':
+        this.status = 'RUNNING';
+        return;
+      case 'RunPaused':
+        this.status = 'PAUSED';
+        return;
+      case 'RunCompleted':
+        this.status = 'COMPLETED';
+        this.result = payload['result'] as StoredValue | undefined;
+        this.handledFailures = ((payload['handledFailures'] as unknown[] | undefined) ?? []).length;
+        break;
+      case 'RunFailed': {
+        this.status = 'FAILED';
+        const cause = payload['rootCause'] as { stepId?: string; error: ErrorInfo } | undefined;
+        const error = cause?.error ?? (payload['error'] as ErrorInfo | undefined);
+        if (error) this.error = { ...error, ...(cause?.stepId === undefined ? {} : { stepId: cause.stepId }) };
+        break;
+      }
+      case 'RunCancelled':
+        this.status = 'CANCELLED';
+        break;
+      default:
+        return;
+    }
+    this.endedAt = at;
+  }
+}
+
+function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: number): { child?: RunTree } {
+  const end = (mark: StepMark): void => {
+    step.mark = mark;
+    const said = payload['durationMs'];
+    step.durationMs = typeof said === 'number' ? said : step.startedAt === undefined ? undefined : at - step.startedAt;
+    // A loop's own event has no time of its own.
+    if (step.loop && step.startedAt !== undefined) step.durationMs = at - step.startedAt;
+  };
+  const errorOf = (): ErrorInfo | undefined => payload['error'] as ErrorInfo | undefined;
+  switch (event.eventType) {
+    case 'StepScheduled':
+      step.mark = 'waiting';
+      step.attempt = event.logicalAttemptId;
+      step.note = undefined;
+      step.loop = undefined;
+      break;
+    case 'StepStarted':
+      step.mark = 'running';
+      step.startedAt = at;
+      break;
+    case 'StepCompleted':
+      step.note = undefined;
+      end('done');
+      break;
+    case 'StepCarried':
+      step.mark = payload['status'] === 'SUCCESS' ? 'done' : payload['status'] === 'FAILED' ? 'failed' : 'skipped';
+      step.note = 'kept from the run before';
+      break;
+    case 'StepFailed': {
+      const error = errorOf();
+      step.note = error && `${error.code}: ${error.message}`;
+      end('failed');
+      break;
+    }
+    case 'StepSkipped':
+      step.mark = 'skipped';
+      step.note = `skipped: ${String(payload['reason'] ?? '')}`;
+      break;
+    case 'StepDelayed':
+      step.mark = 'waiting';
+      step.note =
+        payload['reason'] === 'RETRY' ? `tries again: ${errorOf()?.code ?? ''}` : String(payload['reason'] ?? '');
+      break;
+    case 'LoopStarted': {
+      const count = payload['count'] as number | undefined;
+      const finished = ((payload['finished'] as unknown[] | undefined) ?? []).length;
+      step.loop = { count, ended: finished, failed: 0 };
+      break;
+    }
+    case 'LoopIterationDone':
+    case 'LoopIterationFailed':
+      step.loop ??= { count: undefined, ended: 0, failed: 0 };
+      step.loop.ended++;
+      if (event.eventType === 'LoopIterationFailed') step.loop.failed++;
+      break;
+    case 'WaitStarted': {
+      const { kind, childRunId } = payload;
+      step.note = WAITS[String(kind)] ?? String(kind);
+      if (typeof childRunId !== 'string') break;
+      const child = new RunTree(childRunId);
+      step.children.push(child);
+      return { child };
+    }
+    case 'WaitEnded':
+      step.note = undefined;
+      break;
+  }
+  return {};
+}
+
+const WAITS: Readonly<Record<string, string>> = {
+  approval: 'waits for an approval',
+  timer: 'waits for its time',
+  child: 'waits for its run',
+  hold: 'held back by the pause',
+};

@@ -1,0 +1,79 @@
+import type { Settings } from '../runtime/config.ts';
+import { loadSettings } from '../runtime/config.ts';
+import type { NativeRuntime } from '../runtime/create-native-runtime.ts';
+import type { Ledger } from '../runtime/open-ledger.ts';
+import type { PostgresStore } from '../store/postgres-store.ts';
+import type { ArtifactStore } from '../tools/tool.ts';
+import type { LogLine } from '../worker/ports.ts';
+import type { Arguments } from './parse-command.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What a command opens: each part on first use, and everything closed at its end. */
+export class Session {
+  readonly #args: Arguments;
+  readonly #terminal: Terminal;
+  #settings: Promise<Settings> | undefined;
+  #ledger: Promise<Ledger> | undefined;
+  readonly #runtimes: NativeRuntime[] = [];
+  #closing: Promise<void> | undefined;
+
+  constructor(args: Arguments, terminal: Terminal) {
+    this.#args = args;
+    this.#terminal = terminal;
+  }
+
+  settings(): Promise<Settings> {
+    this.#settings ??= loadSettings({ configFile: this.#args.text('config'), folder: this.#args.text('folder') });
+    return this.#settings;
+  }
+
+  async store(): Promise<PostgresStore> {
+    this.#ledger ??= this.#openLedger();
+    return (await this.#ledger).store;
+  }
+
+  async #openLedger(): Promise<Ledger> {
+    const [settings, { openLedger }] = await Promise.all([this.settings(), import('../runtime/open-ledger.ts')]);
+    const terminal = this.#terminal;
+    return openLedger(settings, {
+      log: terminal.verbose ? (line) => terminal.note(line) : undefined,
+      warn: (line) => terminal.note(line),
+    });
+  }
+
+  async artifacts(): Promise<ArtifactStore> {
+    const { artifactsOf } = await import('../runtime/open-runtime.ts');
+    return artifactsOf(await this.settings());
+  }
+
+  /** The engine, with a worker in this process where `work` is asked for. */
+  async runtime(options: { readonly work: boolean; readonly log?: (line: LogLine) => void }): Promise<NativeRuntime> {
+    const [{ openRuntime }, settings, store] = await Promise.all([
+      import('../runtime/open-runtime.ts'),
+      this.settings(),
+      this.store(),
+    ]);
+    const concurrency = this.#args.count('concurrency', 1) ?? settings.concurrency;
+    const runtime = await openRuntime({ ...settings, concurrency }, store, {
+      work: options.work,
+      ...(options.log ? { log: options.log } : {}),
+      onError: (error, unit) => {
+        if (this.#terminal.verbose) this.#terminal.note(`worker: ${unit}: ${(error as Error).message}`);
+      },
+    });
+    this.#runtimes.push(runtime);
+    return runtime;
+  }
+
+  /** `drainMs`: how long steps in flight may go on before they are handed back. */
+  close(drainMs?: number): Promise<void> {
+    this.#closing ??= this.#close(drainMs);
+    return this.#closing;
+  }
+
+  async #close(drainMs: number | undefined): Promise<void> {
+    for (const runtime of this.#runtimes) await runtime.close(drainMs);
+    const ledger = await this.#ledger?.catch(() => undefined);
+    await ledger?.close();
+  }
+}

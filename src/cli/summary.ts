@@ -1,0 +1,78 @@
+import { ERRORS, type ErrorCode } from '../contracts/errors.ts';
+import type { StoredValue } from '../contracts/values.ts';
+import type { Context } from './context.ts';
+import type { RunTree } from './run-tree.ts';
+import { clean, duration } from './terminal.ts';
+
+const MAX_RESULT_LINES = 30;
+
+export function endExit(tree: RunTree): number {
+  if (tree.status === 'COMPLETED') return 0;
+  return tree.status === 'CANCELLED' ? ERRORS.CANCELLED.exit : 1;
+}
+
+/** What became of a run, and the next thing to type. */
+export async function printEnd(context: Context, tree: RunTree): Promise<void> {
+  const { terminal, session } = context;
+  const value = tree.result === undefined ? undefined : await loadStored(context, tree.result);
+  const took = tree.startedAt === undefined || tree.endedAt === undefined ? undefined : tree.endedAt - tree.startedAt;
+  if (terminal.json) {
+    const row = await (await session.store()).findRun(tree.runId);
+    terminal.printJson({
+      runId: tree.runId,
+      status: tree.status,
+      planId: row?.planId,
+      planVersion: row?.planVersion,
+      durationMs: took,
+      ...(tree.result === undefined ? {} : { result: value }),
+      ...(tree.error === undefined ? {} : { error: tree.error }),
+      steps: [...tree.steps.values()].map(({ stepId, mark, attempt, durationMs, loop }) => ({
+        stepId,
+        status: mark,
+        attempt,
+        ...(durationMs === undefined ? {} : { durationMs }),
+        ...(loop === undefined ? {} : { loop: { ended: loop.ended, failed: loop.failed } }),
+      })),
+    });
+    return;
+  }
+  const short = tree.runId.slice(0, 8);
+  const color = tree.status === 'COMPLETED' ? 'green' : tree.status === 'FAILED' ? 'red' : 'yellow';
+  terminal.print('');
+  terminal.print(
+    `${terminal.paint(color, tree.status ?? '')}${took === undefined ? '' : ` in ${duration(took)}`}${handled(tree)}`,
+  );
+  if (tree.error) {
+    const where = tree.error.stepId === undefined ? '' : ` in step ${clean(tree.error.stepId)}`;
+    terminal.print(`${terminal.paint('red', tree.error.code)}${where}: ${clean(tree.error.message, 2000)}`);
+    const row = Object.hasOwn(ERRORS, tree.error.code) ? ERRORS[tree.error.code as ErrorCode] : undefined;
+    if (row) terminal.print(row.cure);
+  }
+  if (tree.result !== undefined && value !== null) terminal.print(`result: ${shownValue(value, short)}`);
+  terminal.print(`run:    ${tree.runId}`);
+  terminal.print(`next:   runledger ${tree.status === 'COMPLETED' ? 'events' : 'retry'} ${short}`);
+}
+
+function handled({ handledFailures: count }: RunTree): string {
+  if (count === 0) return '';
+  return `, ${count} failure${count === 1 ? '' : 's'} handled`;
+}
+
+function shownValue(value: unknown, short: string): string {
+  if (typeof value === 'string' && !value.includes('\n') && value.length <= 500) return clean(value);
+  const lines = (JSON.stringify(value, null, 2) ?? 'null').split('\n');
+  if (lines.length <= 1) return clean(lines[0]!);
+  const shown = lines.slice(0, MAX_RESULT_LINES).map((line) => `  ${clean(line)}`);
+  if (lines.length > MAX_RESULT_LINES)
+    shown.push(`  ... ${lines.length - MAX_RESULT_LINES} more lines: runledger result ${short}`);
+  return `\n${shown.join('\n')}`;
+}
+
+export async function loadStored(context: Context, stored: StoredValue): Promise<unknown> {
+  if ('value' in stored) return stored.value;
+  const [{ loadValue }, artifacts] = await Promise.all([
+    import('../worker/store-result.ts'),
+    context.session.artifacts(),
+  ]);
+  return loadValue(artifacts, stored);
+}
