@@ -18,7 +18,7 @@ export interface SecretReference {
   readonly _secret: { readonly name: string; readonly field?: string };
 }
 
-export function isSecretReference(value: unknown): value is SecretReference {
+function isSecretReference(value: unknown): value is SecretReference {
   if (typeof value !== 'object' || value === null) return false;
   const { _secret: secret, ...rest } = value as Record<string, unknown>;
   return (

@@ -14,7 +14,7 @@ import { isDuckRead, reachesOutside, staysInMemory } from './duck-statements.ts'
 import { duckError, runDuckTransaction } from './duck-transaction.ts';
 import { type DuckDb, loadDuckDb } from './load-duckdb.ts';
 
-export const DuckDbInput = Type.Object(
+const DuckDbInput = Type.Object(
   {
     /** A file; in memory where it is left out or `:memory:`. */
     database: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),

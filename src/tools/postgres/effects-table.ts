@@ -6,7 +6,7 @@ import type { PgLease } from './pg-pools.ts';
  * The table of effects in the target: a write puts its key there in its own transaction, so both are there or neither is, and
  * whoever lost the answer can look. Only the key's first writer gets through; others wait for it and find its result.
  */
-export const EFFECTS_TABLE = 'runledger_effects';
+const EFFECTS_TABLE = 'runledger_effects';
 
 const CREATE = `CREATE TABLE IF NOT EXISTS ${EFFECTS_TABLE} (
   key text PRIMARY KEY,

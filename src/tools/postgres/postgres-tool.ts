@@ -20,7 +20,7 @@ import { checkNoCopy, isReadOnly, writeTarget } from './pg-statements.ts';
 import { reconcileEffect, runTransaction } from './pg-transaction.ts';
 import { type RowLimits, runStatement, type StatementResult } from './run-statement.ts';
 
-export const PostgresInput = Type.Object(
+const PostgresInput = Type.Object(
   {
     auth: Type.Union([Type.String({ minLength: 1 }), Type.Record(Type.String(), Type.Unknown())]),
     command: SqlText,
