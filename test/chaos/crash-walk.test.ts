@@ -26,6 +26,8 @@ const POINTS = [
   'effect.before-attempted',
   'effect.after-attempted',
   'effect.after-call',
+  'ahead.before-commit',
+  'ahead.after-commit',
 ] as const;
 
 const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 100_000);
@@ -70,7 +72,6 @@ beforeAll(async () => {
   console.log(`crash walk, seed ${seed}`);
 });
 afterAll(async () => {
-  await survivor?.close();
   await bench?.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -97,13 +98,14 @@ function countEffects(file: string): Record<string, number> {
 }
 
 /** A healthy worker on the same database, which begins when the victims are dead. */
-async function startSurvivor(): Promise<{ close(): Promise<void> }> {
+async function startSurvivor(runAhead: boolean): Promise<{ close(): Promise<void> }> {
   const store = await PostgresStore.open({ url: bench.url });
   const runtime = createNativeRuntime({
     store,
     tools: [noopTool(), ...engineTools()],
     artifacts: folderArtifacts(folder),
     leaseMs: LEASE_MS,
+    runAhead,
     worker: { pollMs: 50, onError: (error, unit) => console.error(unit, error) },
   });
   return {
@@ -114,22 +116,33 @@ async function startSurvivor(): Promise<{ close(): Promise<void> }> {
   };
 }
 
-describe(`workers that are killed (seed ${seed})`, () => {
+describe.each([
+  ['with run-ahead', true],
+  ['without run-ahead', false],
+])(`workers that are killed, %s (seed ${seed})`, (mode, runAhead) => {
+  const points = POINTS.filter((point) => runAhead || !point.startsWith('ahead.'));
   const runs = new Map<string, { ref: EngineRunRef; file: string; at: number }>();
 
+  afterAll(() => survivor?.close());
+
   test('a worker is killed at each point', { timeout: 240_000 }, async () => {
-    for (const point of POINTS) {
-      const at = 1 + Math.floor(chance(point) * 3);
-      const started = await startRun(point);
-      const victim = await spawnWorker(bench.url, folder, { leaseMs: LEASE_MS, concurrency: 4, kill: { point, at } });
+    for (const point of points) {
+      const at = 1 + Math.floor(chance(`${mode} ${point}`) * 3);
+      const started = await startRun(`${point}-${runAhead}`);
+      const victim = await spawnWorker(bench.url, folder, {
+        leaseMs: LEASE_MS,
+        concurrency: 4,
+        kill: { point, at },
+        runAhead,
+      });
       const { signal } = await victim.gone;
       expect([point, signal]).toEqual([point, 'SIGKILL']);
       runs.set(point, { ...started, at });
     }
-    survivor = await startSurvivor();
+    survivor = await startSurvivor(runAhead);
   });
 
-  test.each(POINTS)(
+  test.each(points)(
     'RQ-3.2b RQ-3.1a after a kill at %s the run ends, its log is legal, and every effect happened once',
     { timeout: 60_000 },
     async (point) => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createTestDatabase } from '../../../test/setup/database.ts';
 import { compiled } from '../../compiler/compile.fixture.ts';
+import type { CompileOptions, ResolveSync } from '../../compiler/compile.ts';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { EngineRunRef } from '../../contracts/values.ts';
@@ -17,18 +18,20 @@ import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
 import type { StartOptions } from '../engine.ts';
 
+interface CompileWith {
+  readonly resolve?: ResolveSync;
+  readonly tools?: NonNullable<CompileOptions['tools']>;
+}
+
 export interface EngineBench {
   readonly url: string;
   readonly store: PostgresStore;
   readonly runtime: NativeRuntime;
   /** Compiles a playbook, keeps its plans and starts a run. */
-  start(
-    text: string,
-    options?: StartOptions & { resolve?: (path: string) => { text: string; file: string } | undefined },
-  ): Promise<EngineRunRef>;
+  start(text: string, options?: StartOptions & CompileWith): Promise<EngineRunRef>;
   /** The log of the run once it has ended. */
   ended(ref: EngineRunRef): Promise<LedgerRecord[]>;
-  run(text: string, options?: StartOptions): Promise<LedgerRecord[]>;
+  run(text: string, options?: StartOptions & CompileWith): Promise<LedgerRecord[]>;
   close(): Promise<void>;
 }
 
@@ -52,8 +55,8 @@ export async function openEngine(
     store,
     runtime,
     async start(text, start = {}) {
-      const { resolve, ...rest } = start;
-      const plan = compiled(text, resolve ? { resolve } : {});
+      const { resolve, tools, ...rest } = start;
+      const plan = compiled(text, { ...(resolve ? { resolve } : {}), ...(tools ? { tools } : {}) });
       for (const child of plan.children.values()) await runtime.plans.keep(child);
       const planRef = await runtime.plans.keep(plan);
       const scope = { tenantId: 'acme', projectId: 'main', environmentId: 'test' };
