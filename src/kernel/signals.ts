@@ -18,11 +18,17 @@ interface Handler {
 /** The signals that the kernel acts on. Others are refused with a reason until they have a row here. */
 const SIGNALS: Readonly<Record<string, Handler>> = {
   PAUSE: {
-    refuse: (d) => (d.draft.run.status === 'RUNNING' ? undefined : `a run that is ${word(d)} cannot be paused`),
+    refuse: (d) => {
+      if (d.draft.run.cancel) return 'the run is being cancelled';
+      return d.draft.run.status === 'RUNNING' ? undefined : `a run that is ${word(d)} cannot be paused`;
+    },
     act: (d, signal) => d.emit('RunPaused', { attempt: d.draft.run.pauses + 1, payload: said(signal) }),
   },
   RESUME: {
-    refuse: (d) => (d.draft.run.status === 'PAUSED' ? undefined : `a run that is ${word(d)} cannot be resumed`),
+    refuse: (d) => {
+      if (d.draft.run.cancel) return 'the run is being cancelled';
+      return d.draft.run.status === 'PAUSED' ? undefined : `a run that is ${word(d)} cannot be resumed`;
+    },
     act: (d, signal) => {
       d.emit('RunResumed', { attempt: d.draft.run.resumes + 1, payload: said(signal) });
       const holds = d.draft.waits.values().filter((wait) => wait.kind === 'hold');
@@ -41,7 +47,7 @@ const SIGNALS: Readonly<Record<string, Handler>> = {
   RETRY_STEP: {
     refuse: (d, signal) => {
       const step = target(d, signal);
-      if (!step) return `the run has no open step '${signal.stepId}'`;
+      if (!step) return noStep(signal);
       if (d.draft.run.cancel) return 'the run is being cancelled';
       if (step.status !== 'FAILED') return `step '${step.stepId}' is ${step.status}, not FAILED`;
       return undefined;
@@ -57,7 +63,7 @@ const SIGNALS: Readonly<Record<string, Handler>> = {
   SKIP_STEP: {
     refuse: (d, signal) => {
       const step = target(d, signal);
-      if (!step) return `the run has no open step '${signal.stepId}'`;
+      if (!step) return noStep(signal);
       if (step.status !== 'PENDING') return `step '${step.stepId}' is ${step.status}, not PENDING`;
       return undefined;
     },
@@ -131,6 +137,8 @@ function aborted(d: Deciding): StepState[] {
   return steps.sort((a, b) => a.ordinal - b.ordinal);
 }
 
+const noStep = ({ stepId }: Signal): string =>
+  stepId === undefined ? 'the signal names no step' : `the run has no open step '${stepId}'`;
 const word = (d: Deciding): string => d.draft.run.status ?? 'unknown';
 const target = (d: Deciding, { stepId }: Signal): StepState | undefined =>
   stepId === undefined ? undefined : d.draft.open.get(stepId);
