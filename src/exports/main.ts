@@ -7,3 +7,21 @@ export type { RunStatus, StepStatus } from '../contracts/states.ts';
 export type { ArtifactRef, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
 export { canonicalJson } from '../lib/canonical-json.ts';
 export { idempotencyKey } from '../lib/idempotency-key.ts';
+export {
+  type DeclaredEffect,
+  defineTool,
+  type StatedFailure,
+  type ToolDefinition,
+  toolFailure,
+} from '../tools/define-tool.ts';
+export type {
+  ArtifactStore,
+  CallContext,
+  CallPlace,
+  EffectClass,
+  ProposedAction,
+  Reconciliation,
+  Tool,
+  ToolError,
+  ToolOutcome,
+} from '../tools/tool.ts';

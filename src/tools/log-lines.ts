@@ -1,14 +1,14 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { CallContext } from './tool.ts';
 
-export interface LogLimits {
+interface LogLimits {
   /** Longer lines are cut. */
   readonly maxLineLength: number;
   readonly maxLines: number;
   readonly maxChars: number;
 }
 
-export const LOG_LIMITS: LogLimits = { maxLineLength: 8192, maxLines: 10_000, maxChars: 2 * 1024 * 1024 };
+const LOG_LIMITS: LogLimits = { maxLineLength: 8192, maxLines: 10_000, maxChars: 2 * 1024 * 1024 };
 
 /** What all streams of one call may still write to the log. A program in a loop must not fill the store. */
 export class LogBudget {

@@ -1,0 +1,1 @@
+export { type ToolCase, type ToolSubject, toolSuite } from '../testing/tool.suite.ts';
