@@ -57,7 +57,7 @@ export class SandboxPool {
   readonly #idle: Worker[] = [];
   readonly #all = new Set<Worker>();
   #starting = 0;
-  #module: Promise<WebAssembly.Module> | undefined;
+  #module: Promise<WasmModule> | undefined;
   #rest: NodeJS.Timeout | undefined;
 
   constructor(options: SandboxOptions) {
@@ -200,14 +200,15 @@ export class SandboxPool {
 }
 
 /** Compiled once and shared by all threads. */
-async function loadModule(): Promise<WebAssembly.Module> {
+async function loadModule(): Promise<WasmModule> {
   const path = createRequire(import.meta.url).resolve(WASM);
-  // The types of Node know its shapes but not the object.
   const { compile } = (globalThis as unknown as { WebAssembly: { compile: Compile } }).WebAssembly;
   return compile(await readFile(path));
 }
 
-type Compile = (bytes: Uint8Array) => Promise<WebAssembly.Module>;
+/** A compiled module is handed on as it is; Node's own types do not know it. */
+type WasmModule = object;
+type Compile = (bytes: Uint8Array) => Promise<WasmModule>;
 
 function closed(): AppError {
   return toolFailure({ code: 'TOOL_UNAVAILABLE', message: 'the javascript tool was closed', retryable: true });
