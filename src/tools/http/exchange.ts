@@ -12,7 +12,8 @@ export interface ExchangeOptions {
   readonly follow: boolean;
   readonly verify: boolean;
   readonly ca?: string | undefined;
-  readonly connections: HttpConnections;
+  /** Kept connections, for reads. */
+  readonly connections?: HttpConnections | undefined;
 }
 
 /** What is known when an exchange fails in the middle. */
@@ -66,7 +67,7 @@ async function sendChecked(hop: Hop, options: ExchangeOptions): Promise<Incoming
   );
   const { signal, connectTimeoutMs, verify, ca, connections } = options;
   const send = { addresses, signal, connectTimeoutMs, verify, ca };
-  if (!isRead(hop.method)) return await sendRequest(hop, send);
+  if (!connections) return await sendRequest(hop, send);
   try {
     return await sendRequest(hop, { ...send, agents: connections });
   } catch (error) {

@@ -4,11 +4,17 @@ import { setHeader } from './http-request.ts';
 
 type Secret = Readonly<Record<string, unknown>>;
 
-/** `auth` names a secret; the longer form says how to send it: `{credential, type, header, prefix}`. */
+/**
+ * `auth` names a secret; the longer form says how to send it: `{credential, type, header, prefix}`. A keychain entry that was
+ * rendered into the field is the secret itself.
+ */
 export interface AuthField {
   readonly name: string;
   readonly how: Secret;
+  readonly inline?: Secret;
 }
+
+const SECRET_FIELDS = ['token', 'access_token', 'password', 'api_key', 'apikey', 'key', 'value', 'headers'];
 
 export function readAuth(auth: unknown): AuthField | undefined {
   if (auth === undefined || auth === null || auth === '') return undefined;
@@ -16,6 +22,7 @@ export function readAuth(auth: unknown): AuthField | undefined {
   if (isMapping(auth)) {
     const name = auth['credential'] ?? auth['name'] ?? auth['secret'];
     if (typeof name === 'string' && name !== '') return { name, how: auth };
+    if (SECRET_FIELDS.some((field) => field in auth)) return { name: 'auth', how: {}, inline: auth };
   }
   throw inputProblem('`auth` of http must name an entry of the secrets provider');
 }

@@ -196,6 +196,13 @@ describe('auth', () => {
     },
   );
 
+  test('a keychain entry that was rendered into the field is the secret itself', async () => {
+    const server = await serve(echo);
+    await get(server.origin, { auth: { token: 'tok' } });
+    await get(server.origin, { auth: { username: 'ann', password: 'pw' } });
+    expect(server.seen.map(({ headers }) => headers.authorization)).toEqual(['Bearer tok', basic]);
+  });
+
   test('a secret that does not exist is said to be missing', async () => {
     expect(errorOf(await get('http://127.0.0.1:1', { auth: 'main' })).code).toBe('SECRET_NOT_FOUND');
   });
@@ -544,6 +551,15 @@ describe('failures of the network', () => {
     const read = errorOf(await get(server.origin));
     expect(read).toMatchObject({ code: 'ECONNRESET', retryable: true });
     expect(read.unknown).toBeUndefined();
+  });
+
+  test('what the author declared counts for more than the method', async () => {
+    const server = await serve((_request, _response, socket) => socket.resetAndDestroy());
+    const search = await get(server.origin, { method: 'POST' }, { effectClass: 'read', idempotencyKey: 'k' });
+    expect(errorOf(search).unknown).toBeUndefined();
+    const trigger = await get(server.origin, {}, { effectClass: 'write', idempotencyKey: 'k' });
+    expect(errorOf(trigger).unknown).toBe(true);
+    expect(server.seen.map(({ headers }) => 'idempotency-key' in headers)).toEqual([false, true]);
   });
 
   test('a body that ends early is an error, and a write stays unknown', async () => {

@@ -86,12 +86,12 @@ export class HttpTool implements Tool {
     const headers = { ...request.headers };
     const auth = readAuth(fields.auth);
     if (auth) {
-      const own = authHeaders(auth, await context.secret(auth.name));
+      const own = authHeaders(auth, auth.inline ?? (await context.secret(auth.name)));
       const twice = Object.keys(own).find((name) => name in headers && name === 'authorization');
       if (twice) throw inputProblem(`http has \`auth\` and \`headers.${twice}\`; keep one`);
       Object.assign(headers, own);
     }
-    if (!isRead(request.method) && context.idempotencyKey !== undefined) {
+    if (isWriteCall(request.method, context) && context.idempotencyKey !== undefined) {
       headers['idempotency-key'] ??= destinationKey(context.idempotencyKey, context.place);
     }
     return { ...request, headers };
@@ -99,7 +99,7 @@ export class HttpTool implements Tool {
 
   async #send(fields: HttpInput, request: HttpRequest, context: CallContext): Promise<ToolOutcome> {
     const { signal } = context;
-    const isWrite = !isRead(request.method);
+    const isWrite = isWriteCall(request.method, context);
     const call = { method: request.method, target: `${request.url.origin}${request.url.pathname}`, isWrite };
     const started = performance.now();
     const trace = { acted: false };
@@ -113,7 +113,7 @@ export class HttpTool implements Tool {
         follow: fields.follow_redirects ?? true,
         verify: fields.verify_ssl ?? true,
         ca: this.#options.ca,
-        connections: this.#connections,
+        connections: isWrite ? undefined : this.#connections,
       };
       answer = await exchange(request, options, trace);
       const body = await readBody(answer.response, answer.hop.method, this.#options, context.artifacts);
@@ -130,6 +130,11 @@ export class HttpTool implements Tool {
       return { status: 'error', error: failure };
     }
   }
+}
+
+/** The author may know better than the method: some endpoints are searched with POST, some change things on GET. */
+function isWriteCall(method: string, context: CallContext): boolean {
+  return context.effectClass === undefined ? !isRead(method) : context.effectClass === 'write';
 }
 
 function toOutcome(

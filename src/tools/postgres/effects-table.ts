@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { AppError } from '../../contracts/errors.ts';
 import { sqlState } from './pg-errors.ts';
 import type { PgLease } from './pg-pools.ts';
 
@@ -68,7 +69,7 @@ export async function writeEffect(client: pg.ClientBase, table: string, key: str
   const text = JSON.stringify(result);
   const kept = Buffer.byteLength(text) <= MAX_RESULT_BYTES ? text : JSON.stringify(withoutRows(result));
   const { rowCount } = await client.query(`UPDATE ${table} SET result = $2::jsonb WHERE key = $1`, [key, kept]);
-  if (rowCount !== 1) throw new Error(`the statements removed the effect's key from ${table}`);
+  if (rowCount !== 1) throw new AppError('TASK_FAILED', `the statements removed the effect's key from ${table}`);
 }
 
 /** What a second caller gets of a large result: counts and columns, and a mark that the rows were left out. */

@@ -64,9 +64,9 @@ function describe(error: unknown, code: string | undefined, place: PgFailurePlac
   const where = position === undefined ? '' : ` (at character ${position})`;
   return {
     kind: 'postgres',
-    code: code ?? 'ECONNFAILED',
+    code: code ?? 'POSTGRES',
     message: `${text}${where}${advice}${detail === undefined ? '' : `: ${detail}`}`,
-    retryable: code === undefined || isRetryable(code),
+    retryable: code !== undefined && isRetryable(code),
   };
 }
 

@@ -93,7 +93,7 @@ class Transaction {
     const done = await client.query('COMMIT');
     this.committing = false;
     // The server answers the COMMIT of a failed transaction with ROLLBACK, and not with an error.
-    if (done.command !== 'COMMIT') throw new Error('the transaction was rolled back');
+    if (done.command !== 'COMMIT') throw new AppError('TASK_FAILED', 'the transaction was rolled back');
     const why = effects && 'missing' in effects ? { reason: effects.missing } : {};
     return { status: 'ok', result, meta: { exact: table !== undefined, ...why } };
   }

@@ -266,6 +266,15 @@ describe('exact writes', () => {
     expect((session.result as { rows: { s: string; t: string | null }[] }).rows[0]?.t ?? '').toBe('');
   });
 
+  test('statements that remove the key do not get through', async () => {
+    await run(INSERT, ['a'], { idempotencyKey: 'k0' });
+    const outcome = await run("delete from runledger_effects; insert into orders (name) values ('b')", undefined, {
+      idempotencyKey: 'k1',
+    });
+    expect(errorOf(outcome)).toMatchObject({ code: 'TASK_FAILED', retryable: false });
+    expect(await countOrders()).toBe(1);
+  });
+
   test('a result too large for the table comes back without its rows', async () => {
     const command =
       "insert into orders (name) select repeat('x', 1000) || g from generate_series(1, 1000) g returning name";
