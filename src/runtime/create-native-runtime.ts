@@ -8,6 +8,7 @@ import { createToolRegistry } from '../tools/registry.ts';
 import type { ArtifactStore, Tool } from '../tools/tool.ts';
 import { type LogLine, NO_POLICY, type PolicyPort, type SecretsProvider } from '../worker/ports.ts';
 import { SecretRedactor } from '../worker/redactor.ts';
+import { WriteBudget, type WriteBudgetOptions } from '../worker/write-budget.ts';
 
 export interface NativeRuntimeOptions {
   readonly store: PostgresStore;
@@ -17,6 +18,7 @@ export interface NativeRuntimeOptions {
   readonly policy?: PolicyPort;
   readonly planLocations?: readonly PlanLocation[];
   readonly leaseMs?: number;
+  readonly stateStore?: WriteBudgetOptions;
   /** How long steps in flight have after a cancellation. */
   readonly cancelGraceMs?: number;
   /** False: this process starts runs and signals them, but takes no work. */
@@ -86,6 +88,7 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
           ...(options.log ? { log: options.log } : {}),
         },
         runAhead: options.runAhead ?? true,
+        budget: new WriteBudget(options.stateStore),
         startChild: (view, wait) => engine.startChild(view, wait),
         relaySignal: (runId, type, id) => engine.relaySignal(runId, type, id),
       },

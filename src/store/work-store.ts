@@ -15,6 +15,7 @@ import { type RunInsert, type RunStart, type StartedRun, startRuns } from './sql
 import type { Postgres } from './sql/postgres.ts';
 import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
 import {
+  burnWork,
   claimWork,
   discardWork,
   findPlan,
@@ -207,6 +208,10 @@ export class PostgresWorkStore implements WorkStore {
 
   discard(lease: Lease & { readonly runKey: number }): Promise<boolean> {
     return discardWork(this.#postgres, lease);
+  }
+
+  burn(lease: Lease & { readonly runKey: number }, leaseMs: number): Promise<number | undefined> {
+    return burnWork(this.#postgres, lease, leaseMs);
   }
 
   wake(runId: string, unit: string): Promise<boolean> {

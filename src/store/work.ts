@@ -143,6 +143,8 @@ export interface WorkStore {
   ): Promise<void>;
   /** Removes a unit that the log no longer asks for. */
   discard(lease: Lease & { readonly runKey: number }): Promise<boolean>;
+  /** Another lease for the same holder: what was sent under the old one is refused. Undefined when it has ended. */
+  burn(lease: Lease & { readonly runKey: number }, leaseMs: number): Promise<number | undefined>;
   /** Makes a waiting unit of a run available at once. */
   wake(runId: string, unit: string): Promise<boolean>;
   /** How many rows were put back; undefined when the log has grown since it was folded. */

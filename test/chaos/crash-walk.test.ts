@@ -127,7 +127,7 @@ describe.each([
 
   test('a worker is killed at each point', { timeout: 240_000 }, async () => {
     for (const point of points) {
-      const at = 1 + Math.floor(chance(`${mode} ${point}`) * 3);
+      const at = 1 + Math.floor(chance(`${mode} ${point}`) * 2);
       const started = await startRun(`${point}-${runAhead}`);
       const victim = await spawnWorker(bench.url, folder, {
         leaseMs: LEASE_MS,
@@ -135,8 +135,11 @@ describe.each([
         kill: { point, at },
         runAhead,
       });
+      // A run that ends first has not met the point: that is a mistake of the walk, not a reason to wait.
+      const missed = bench.ended(started.ref).then(() => victim.stop());
       const { signal } = await victim.gone;
-      expect([point, signal]).toEqual([point, 'SIGKILL']);
+      missed.catch(() => {});
+      expect([point, at, signal]).toEqual([point, at, 'SIGKILL']);
       runs.set(point, { ...started, at });
     }
     survivor = await startSurvivor(runAhead);

@@ -31,6 +31,7 @@ interface Piece {
   readonly ends: boolean;
   readonly at: number;
   readonly step: { readonly stepId: string; readonly attempt: number };
+  readonly drafts: readonly EventDraft[];
   /** How the step ended, where it ran on what was stored: then only the decision came too late, not the step. */
   readonly grounded: Extract<UnitEnd, { kind: 'settled' }> | undefined;
 }
@@ -40,8 +41,12 @@ class Refused extends Error {
   readonly isLost: boolean;
   readonly first: Piece | undefined;
 
-  constructor(isLost: boolean, first?: Piece) {
+  /** What follows instead, if that was decided already. */
+  readonly leases: readonly Lease[];
+
+  constructor(isLost: boolean, first?: Piece, leases: readonly Lease[] = []) {
     super('what ran ahead was refused');
+    this.leases = leases;
     this.isLost = isLost;
     this.first = first;
   }
@@ -84,12 +89,13 @@ export class StepChain {
   async run(first: StepKey): Promise<readonly Lease[]> {
     const step = openStep(this.#state, first.stepId, first.attempt);
     const isPlain = step?.status === 'PENDING' && this.#isPlain(step.name) && this.#state.run.status === 'RUNNING';
-    if (!isPlain || this.#view.isBehind) return this.#unit.step(first);
+    const mayStart = this.#ports.budget.failsOpen(['StepStarted']);
+    if (!isPlain || !mayStart || this.#view.isBehind) return this.#unit.step(first);
     try {
       return await this.#line(first);
     } catch (thrown) {
       if (!(thrown instanceof Refused)) throw thrown;
-      if (thrown.isLost) return [];
+      if (thrown.isLost) return thrown.leases;
       await this.#ports.refresh(this.#view);
       const { first: piece } = thrown;
       if (piece?.grounded) return this.#leaveLine(piece.step.stepId, piece.step.attempt, piece.grounded);
@@ -107,6 +113,7 @@ export class StepChain {
       if (!step) throw new AppError('INTERNAL', `Step '${stepId}' is not open.`);
       this.#isGrounded = !this.#sending && this.#pending.length === 0;
       const end = await runUnit(this.#ports.runner, this.#host(stepId, attempt, [this.#unit.started(step)]));
+      await faultPoint('step.before-settle');
       const piece = end.kind === 'settled' ? this.#decide(stepId, attempt, end) : undefined;
       if (!piece) return this.#leaveLine(stepId, attempt, end);
       this.#pending.push(piece);
@@ -123,12 +130,7 @@ export class StepChain {
   async #leaveLine(stepId: string, attempt: number, end: UnitEnd): Promise<readonly Lease[]> {
     if (!this.#refused) await this.#drain();
     if (end.kind === 'parked') return this.#unit.park({ stepId, attempt }, end);
-    const { settled, set, facts } = end;
-    const engineAttempt = this.#held.deliveries;
-    return this.#unit.decide({
-      facts,
-      ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt, settled, set }),
-    });
+    return this.#unit.settle({ stepId, attempt }, end);
   }
 
   #decide(stepId: string, attempt: number, end: Extract<UnitEnd, { kind: 'settled' }>): Piece | undefined {
@@ -166,6 +168,7 @@ export class StepChain {
       ends,
       at: performance.now(),
       step: { stepId, attempt },
+      drafts: facts,
       grounded: this.#isGrounded ? end : undefined,
     };
   }
@@ -207,7 +210,7 @@ export class StepChain {
     const work = [{ op: 'delete', unit: held.unit, fence: held.fence } as const, ...last.plan.work];
     const from = performance.now();
     await faultPoint('ahead.before-commit');
-    const result = await ports.work.commit({
+    const writing = ports.work.commit({
       run: view.run,
       ahead: pieces,
       expectedHead: this.#head,
@@ -217,7 +220,13 @@ export class StepChain {
       work,
       loops: last.plan.loops,
     });
+    const answer = await ports.budget.within(writing);
     await faultPoint('ahead.after-commit');
+    if (answer === 'late') {
+      const leases = await this.#unit.overBudget(pieces[0]!.step, pieces[0]!.drafts);
+      if (leases) throw new Refused(true, undefined, leases);
+    }
+    const result = answer === 'late' ? await writing : answer;
     if (!result.ok) {
       view.take(result.missing);
       throw new Refused(result.reason === 'LEASE_LOST', pieces[0]);

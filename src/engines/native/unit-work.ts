@@ -16,6 +16,7 @@ import { expectStored, type RunView } from '../../worker/run-view.ts';
 import { runUnit, type UnitEnd } from '../../worker/step-runner.ts';
 import { fetchValues, loadValue, storeResult } from '../../worker/store-result.ts';
 import type { UnitHost, UnitPlace } from '../../worker/unit-host.ts';
+import type { WriteBudget } from '../../worker/write-budget.ts';
 import { commitDecision, type DecisionPorts, type DecisionRequest } from './commit-decision.ts';
 import type { HeldUnit } from './held-unit.ts';
 import { loopResult } from './loop-result.ts';
@@ -29,6 +30,7 @@ export interface UnitPorts extends DecisionPorts {
   readonly views: RunViews;
   readonly room: () => number;
   readonly isStopping: () => boolean;
+  readonly budget: WriteBudget;
   /** Steps that only compute or read do not wait for the commit of the step before them. */
   readonly runAhead: boolean;
   /** Starts the child that a wait names; it may be there already. */
@@ -82,14 +84,49 @@ export class UnitWork {
     const begun: EventDraft[] = step.status === 'PENDING' ? [this.started(step)] : [];
     const planned = this.#view.plan.steps.find((candidate) => candidate.stepId === step.name);
     if (planned?.loop) return this.#beginLoop(step, begun);
-    const end = await runUnit(this.#ports.runner, this.host({ stepId, attempt }, begun, step.status === 'RUNNING'));
+    // Where its start may not be written later, nothing is called before it is stored.
+    const isStrict = begun.length > 0 && !this.#ports.budget.failsOpen(['StepStarted']);
+    if (isStrict) await this.host({ stepId, attempt }, [], false).record(begun);
+    const host = this.host({ stepId, attempt }, isStrict ? [] : begun, step.status === 'RUNNING');
+    const end = await runUnit(this.#ports.runner, host);
     await faultPoint('step.before-settle');
     if (end.kind === 'parked') return this.park({ stepId, attempt }, end);
-    const { settled, set } = end;
-    return this.decide({
-      facts: end.facts,
-      ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt: this.#held.deliveries, settled, set }),
+    return this.settle({ stepId, attempt }, end);
+  }
+
+  /**
+   * Records how a step ended, within the budget of writes. Over it, the old lease is burnt: either the end was stored, and
+   * stands, or it can no longer be, and the attempt fails as soon as the store answers.
+   */
+  async settle(place: UnitPlace, end: Extract<UnitEnd, { kind: 'settled' }>): Promise<readonly Lease[]> {
+    const { stepId, attempt } = place;
+    const { settled, set, facts } = end;
+    const engineAttempt = this.#held.deliveries;
+    const type = settled.status === 'completed' ? 'StepCompleted' : 'StepFailed';
+    const writing = this.decide({
+      facts,
+      ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt, settled, set }),
     });
+    if (!this.#ports.budget.failsStep([type])) return writing;
+    const result = await this.#ports.budget.within(writing);
+    if (result !== 'late') return result;
+    return (await this.overBudget(place, facts)) ?? writing;
+  }
+
+  /** Undefined when the late write was stored after all. */
+  async overBudget(place: UnitPlace, facts: readonly EventDraft[]): Promise<readonly Lease[] | undefined> {
+    const { stepId, attempt } = place;
+    const from = performance.now();
+    const fence = await this.#ports.work.burn(this.#held, this.#ports.leaseMs);
+    if (fence === undefined) return undefined;
+    this.#held.moveTo({ unit: this.#held.unit, fence }, from + this.#ports.leaseMs);
+    await this.#ports.refresh(this.#view);
+    const message = `The end of the step was not stored within ${this.#ports.budget.millis} ms.`;
+    const error = { category: 'store', code: 'WRITE_BUDGET_EXCEEDED', message, retryable: true };
+    const settled = { status: 'failed', error } as const;
+    const begun = facts.filter(({ eventType }) => eventType === 'StepStarted' || eventType.startsWith('Effect'));
+    const engineAttempt = this.#held.deliveries;
+    return this.decide({ facts: begun, ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt, settled }) });
   }
 
   async iteration({ stepId, attempt, index }: Extract<UnitKey, { kind: 'iteration' }>): Promise<readonly Lease[]> {

@@ -74,6 +74,17 @@ export async function discardWork(postgres: Postgres, lease: RunLease): Promise<
   return row?.done ?? false;
 }
 
+export async function burnWork(postgres: Postgres, lease: RunLease, leaseMs: number): Promise<number | undefined> {
+  const text = 'select runledger.burn_work($1::bigint, $2::text, $3::bigint, $4::integer)::text as fence';
+  const [row] = await postgres.query<{ fence: string | null }>({ name: 'burn_work', text }, [
+    lease.runKey,
+    lease.unit,
+    lease.fence,
+    leaseMs,
+  ]);
+  return row?.fence ? Number(row.fence) : undefined;
+}
+
 export async function wakeWork(postgres: Postgres, runId: string, unit: string): Promise<boolean> {
   const text = 'select runledger.wake_work($1::text, $2::text) as done';
   const [row] = await postgres.query<{ done: boolean }>({ name: 'wake_work', text }, [runId, unit]);

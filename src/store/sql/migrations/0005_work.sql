@@ -118,6 +118,18 @@ begin
   end loop;
 end $$;
 
+-- Gives the holder of a lease another one, so that whatever it sent under the old one can no longer be stored. Null: the unit
+-- has ended, or is somebody else's.
+create function runledger.burn_work(of_run bigint, of_unit text, of_fence bigint, ttl_ms integer) returns bigint
+  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  f bigint;
+begin
+  update runledger.work set fence = nextval('runledger.fences'), available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+   where run_key = of_run and unit = of_unit and fence = of_fence returning fence into f;
+  return f;
+end $$;
+
 -- Removes a unit that the log no longer asks for.
 create function runledger.discard_work(of_run bigint, of_unit text, of_fence bigint) returns boolean
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -353,7 +365,7 @@ begin
      where created[o.run] and exists (select from runledger.runs r where r.run_key = run_keys[o.run]);
 end $$;
 
-revoke all on function runledger.claim_work, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.wake_work,
+revoke all on function runledger.claim_work, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.burn_work, runledger.wake_work,
   runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs from public;
 
 -- What the log takes, and what belongs to work.
@@ -363,6 +375,6 @@ begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
   execute format('grant execute on function runledger.claim_work, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
 end $$;
 revoke all on function runledger.grant_use from public;
