@@ -125,7 +125,7 @@ export function pad(text: string, width: number): string {
 export function clean(text: string, limit = 500): string {
   const line = stripVTControlCharacters(text.slice(0, limit * 2))
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, ' ')
-    .trim();
+    .trimEnd();
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 }
 
