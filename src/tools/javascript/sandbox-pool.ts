@@ -135,7 +135,8 @@ export class SandboxPool {
       this.#waiters.shift()!.resolve(worker);
     }
     const room = this.#options.maxWorkers - this.#all.size - this.#starting;
-    for (let i = 0; i < Math.min(room, this.#waiters.length - this.#starting); i++) void this.#start();
+    const missing = this.#waiters.length - this.#starting;
+    for (let more = Math.min(room, missing); more > 0; more--) void this.#start();
   }
 
   async #start(): Promise<void> {
@@ -164,7 +165,7 @@ export class SandboxPool {
         this.#forget(worker);
         this.#advance();
       });
-      this.#idle.push(worker);
+      this.#keep(worker);
     } catch (error) {
       this.#module = undefined;
       for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
@@ -175,11 +176,14 @@ export class SandboxPool {
   }
 
   #giveBack(worker: Worker): void {
-    if (this.#all.has(worker)) {
-      worker.unref();
-      this.#idle.push(worker);
-    }
+    if (this.#all.has(worker)) this.#keep(worker);
     this.#advance();
+  }
+
+  /** A thread that waits for a program keeps nobody from ending, and goes after a while. */
+  #keep(worker: Worker): void {
+    worker.unref();
+    this.#idle.push(worker);
     clearTimeout(this.#rest);
     this.#rest = setTimeout(() => {
       for (const idle of [...this.#idle]) void this.#drop(idle);

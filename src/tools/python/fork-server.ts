@@ -44,11 +44,16 @@ export class ForkServer {
   readonly #folder: string;
   readonly #events: ForkServerEvents;
   readonly #interpreters = new Map<number, Interpreter>();
+  /** Processes whose end was told before their first word arrived here. */
+  readonly #endedEarly = new Set<number>();
   readonly #gone: Promise<void>;
   isGone = false;
 
   /** Throws TOOL_UNAVAILABLE, with what to do, where there is no usable Python. */
   static async start(options: ForkServerOptions, events: ForkServerEvents): Promise<ForkServer> {
+    if (process.platform === 'win32') {
+      throw new AppError('TOOL_UNAVAILABLE', 'the python tool needs Linux or macOS; on Windows use WSL');
+    }
     // The path of a socket has room for about a hundred characters.
     const base = tmpdir().length > MAX_BASE ? '/tmp' : tmpdir();
     const folder = mkdtempSync(join(base, 'runledger-py-'));
@@ -135,9 +140,13 @@ export class ForkServer {
     if (message.failed !== undefined) this.#events.onForkFailed(this, message.failed);
     if (message.exit === undefined) return;
     const interpreter = this.#interpreters.get(message.exit);
+    if (interpreter) {
+      this.#settle(interpreter, message);
+      return;
+    }
     // One that died before it could say its number was a fork that failed.
-    if (interpreter) this.#settle(interpreter, message);
-    else this.#events.onForkFailed(this, message.signal ?? `exit ${message.code}`);
+    this.#endedEarly.add(message.exit);
+    this.#events.onForkFailed(this, message.signal ?? `exit ${message.code}`);
   }
 
   #onConnection(socket: Socket): void {
@@ -148,11 +157,12 @@ export class ForkServer {
         socket.pause();
         try {
           const { pid } = JSON.parse(body.toString()) as { pid: number };
+          if (this.#endedEarly.delete(pid)) throw new Error('it is gone');
           const interpreter = new Interpreter(pid, socket, this.#folder);
           this.#interpreters.set(pid, interpreter);
           this.#events.onReady(this, interpreter);
         } catch {
-          // Its streams are gone, or this process has no room for them: the interpreter ends with its connection.
+          // It is gone, or this process has no room for its streams: the interpreter ends with its connection.
           socket.destroy();
         }
       },

@@ -78,6 +78,12 @@ describe('the pool survives what programs do', () => {
     ['a signal to itself', 'import os\nos.kill(os.getpid(), 9)', 'PYTHON_DIED', true],
     ['a crash', 'import ctypes\nctypes.string_at(0)', 'PYTHON_DIED', true],
     ['closing every file', 'import os\nos.closerange(0, 1024)\nresult = 1', 'PYTHON_EXITED', false],
+    [
+      'closing every file and going on',
+      'import os, time\nos.closerange(0, 1024)\ntime.sleep(60)',
+      'PYTHON_EXITED',
+      false,
+    ],
     ['killing the server', 'import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(60)', 'PYTHON_DIED', true],
     ['killing its group', 'import os, signal\nos.killpg(0, signal.SIGKILL)', 'PYTHON_DIED', true],
     ['endless recursion', 'def f(): f()\nf()', 'RecursionError', false],

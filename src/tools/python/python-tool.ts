@@ -10,7 +10,7 @@ import type { CallContext, CallPlace, EffectClass, ProposedAction, Tool, ToolErr
 import { encodeFrame } from './frames.ts';
 import type { InterpreterEnd } from './interpreter.ts';
 import { PythonPool } from './python-pool.ts';
-import { runTask } from './run-task.ts';
+import { LOST_CHANNEL_STATUS, runTask } from './run-task.ts';
 
 const Variables = Type.Record(Type.String(), Type.Unknown());
 const ImportFrom = Type.Object({ from: Type.String(), import: Type.String() }, { additionalProperties: false });
@@ -183,8 +183,6 @@ function answerOutcome(answer: Answer): ToolOutcome {
     meta: { exception_module: module, traceback, ...(causes.length > 0 ? { causes } : {}) },
   };
 }
-
-const LOST_CHANNEL_STATUS = 71;
 
 function deathError(end: InterpreterEnd): ToolError {
   if (end.signal !== undefined) {

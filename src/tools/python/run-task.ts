@@ -15,6 +15,9 @@ const LAST_WORDS_MS = 500;
 /** Output that is still open after the answer belongs to processes that the task left behind. */
 const DRAIN_MS = 1000;
 
+/** The status of an interpreter that has nobody to give its answer to. */
+export const LOST_CHANNEL_STATUS = 71;
+
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Runs a request in the interpreter and returns when nothing of it is left: no process, no output. */
@@ -39,14 +42,18 @@ export async function runTask(
       signal.addEventListener('abort', onAbort, { once: true });
       if (signal.aborted) return onAbort();
       interpreter.start(request, maxAnswerBytes, (answer) => resolve({ answer }));
-      void interpreter.ended
-        .then(async (died) => {
-          await Promise.race([closed, sleep(LAST_WORDS_MS)]);
-          return died;
-        })
-        .then((died) => resolve({ died }));
+      // The end of the process and the end of its connection come in either order, and an answer may still be on its
+      // way. A program that closed its connection and goes on can give no result any more.
+      const lastWords = (): Promise<void> => sleep(LAST_WORDS_MS);
+      void interpreter.ended.then(async (died) => {
+        await Promise.race([closed, lastWords()]);
+        resolve({ died });
+      });
+      void closed.then(async () => {
+        resolve({ died: (await Promise.race([interpreter.ended, lastWords()])) ?? { code: LOST_CHANNEL_STATUS } });
+      });
     });
-    if ('aborted' in end || ('answer' in end && end.answer === 'too large')) pool.kill(interpreter);
+    if (!('answer' in end) || end.answer === 'too large') pool.kill(interpreter);
     await Promise.race([drained, interpreter.ended.then(() => sleep(DRAIN_MS / 2)), sleep(DRAIN_MS)]);
     return end;
   } finally {

@@ -84,6 +84,9 @@ export class ShellTool implements Tool {
   async call(input: Record<string, unknown>, context: CallContext): Promise<ToolOutcome> {
     if (context.signal.aborted) return { status: 'error', error: abortError(context.signal) };
     try {
+      if (process.platform === 'win32') {
+        throw new AppError('TOOL_UNAVAILABLE', 'the shell tool needs Linux or macOS; on Windows use WSL');
+      }
       const fields = input as ShellInput;
       const cwd = await this.#folder(fields.cwd);
       return await this.#run(fields, cwd, this.#environment(fields, context), context);
