@@ -7,7 +7,6 @@ import type { PostgresStore } from '../store/postgres-store.ts';
 import { createToolRegistry } from '../tools/registry.ts';
 import type { ArtifactStore, Tool } from '../tools/tool.ts';
 import { type LogLine, NO_POLICY, type PolicyPort, type SecretsProvider } from '../worker/ports.ts';
-import { SecretRedactor } from '../worker/redactor.ts';
 import { WriteBudget, type WriteBudgetOptions } from '../worker/write-budget.ts';
 
 export interface NativeRuntimeOptions {
@@ -84,7 +83,6 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
           artifacts,
           secrets: options.secrets ?? NO_SECRETS,
           policy: options.policy ?? NO_POLICY,
-          redactor: () => new SecretRedactor(),
           ...(options.log ? { log: options.log } : {}),
         },
         runAhead: options.runAhead ?? true,

@@ -1,7 +1,8 @@
 import { AppError } from '../contracts/errors.ts';
 import type { Plan, Task } from '../contracts/plan.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
-import type { Redactor, SecretsProvider } from './ports.ts';
+import type { Redactor } from '../lib/redact.ts';
+import type { SecretsProvider } from './ports.ts';
 
 type Scope = { readonly tenantId: string; readonly environmentId: string };
 

@@ -40,12 +40,6 @@ export const NO_POLICY: PolicyPort = {
   evaluate: async () => ({ decision: 'allow', policies: [], reason: 'No policy is configured.' }),
 };
 
-/** Takes resolved secrets out of whatever leaves the worker. */
-export interface Redactor {
-  add(secret: unknown): void;
-  redact<T>(value: T): T;
-}
-
 export interface LogLine {
   readonly entity: string;
   readonly stream: 'stdout' | 'stderr' | 'log';
@@ -58,6 +52,5 @@ export interface RunnerPorts {
   readonly artifacts: ArtifactStore;
   readonly secrets: SecretsProvider;
   readonly policy: PolicyPort;
-  readonly redactor: () => Redactor;
   readonly log?: (line: LogLine) => void;
 }

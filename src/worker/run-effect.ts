@@ -5,9 +5,10 @@ import type { EventDraft } from '../kernel/commands.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { faultPoint } from '../lib/fault-point.ts';
 import { sha256Hex } from '../lib/hash.ts';
+import type { Redactor } from '../lib/redact.ts';
 import { defaultEffectKey } from '../tools/effect-key.ts';
 import type { CallContext, CallPlace, Tool, ToolOutcome } from '../tools/tool.ts';
-import type { EffectAction, PolicyPort, Redactor } from './ports.ts';
+import type { EffectAction, PolicyPort } from './ports.ts';
 import { loadValue } from './store-result.ts';
 import type { UnitHost } from './unit-host.ts';
 

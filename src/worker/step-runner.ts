@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../contracts/errors.ts';
-import type { Task } from '../contracts/plan.ts';
+import type { Plan, Task } from '../contracts/plan.ts';
 import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
 import type { CommandOf, EventDraft, Settled } from '../kernel/commands.ts';
 import { unitEntity } from '../kernel/entity-path.ts';
@@ -19,11 +19,13 @@ import { compilePipeline } from '../kernel/pipeline-plan.ts';
 import { type PipelineContext, PipelineScopes, type TaskOutcome } from '../kernel/pipeline-scope.ts';
 import { PIPELINE_START, type PipelineState, resumePipeline } from '../kernel/pipeline-state.ts';
 import { faultPoint } from '../lib/fault-point.ts';
+import { Redactor } from '../lib/redact.ts';
+import { resolveSecretReferences } from '../lib/secrets.ts';
 import { abortError } from '../tools/outcomes.ts';
 import type { CallContext, CallPlace, EffectClass, Tool, ToolOutcome } from '../tools/tool.ts';
 import { type Deadline, deadline } from './deadline.ts';
 import { resolveKeychain } from './keychain.ts';
-import type { Redactor, RunnerPorts } from './ports.ts';
+import type { RunnerPorts } from './ports.ts';
 import { MustPark, runEffect, WRITE_TIMEOUT_MS } from './run-effect.ts';
 import { fetchValues, storeResult } from './store-result.ts';
 import type { UnitHost } from './unit-host.ts';
@@ -65,7 +67,7 @@ class AwaitChild extends Error {
 class UnitRun {
   readonly #ports: RunnerPorts;
   readonly #host: UnitHost;
-  readonly #redactor: Redactor;
+  readonly #redactor = new Redactor();
   readonly #startedAt = Date.now();
   #buffer: EventDraft[];
   #writing: Promise<void> = Promise.resolve();
@@ -74,7 +76,6 @@ class UnitRun {
   constructor(ports: RunnerPorts, host: UnitHost) {
     this.#ports = ports;
     this.#host = host;
-    this.#redactor = ports.redactor();
     this.#buffer = [...host.begun];
   }
 
@@ -227,7 +228,8 @@ class UnitRun {
     const resolved = await this.#render(task, state);
     if (resolved.task.kind === 'playbook') return this.#child(resolved.task, resolved.input, place);
     const tool = this.#ports.tools.get(resolved.task.kind);
-    const input = this.#ports.tools.prepare(tool, resolved.input);
+    const fields = await this.#withSecrets(resolved.input);
+    const input = this.#ports.tools.prepare(tool, fields);
     const effectClass = declaredClass(task, resolved.task) ?? tool.classify(input);
     const timeoutMs = effectClass === 'write' ? Math.min(limit.timeoutMs, WRITE_TIMEOUT_MS) : limit.timeoutMs;
     const context: CallContext = {
@@ -287,6 +289,12 @@ class UnitRun {
     const secret = await this.#ports.secrets.resolve(name, { tenantId, environmentId });
     this.#redactor.add(secret);
     return secret;
+  }
+
+  /** What the `secrets` tool recorded is a reference: its value exists only here, right before the call. */
+  async #withSecrets(input: Record<string, unknown>): Promise<Record<string, unknown>> {
+    if (!usesSecretsTool(this.#host.view.plan)) return input;
+    return (await resolveSecretReferences(input, (name) => this.#secret(name))) as Record<string, unknown>;
   }
 
   /** The task that is called in the end, and its fields. A workbook task is rendered where it is used. */
@@ -394,6 +402,17 @@ class UnitRun {
     };
     return { status: 'error', error, ...rest, ...(result ? { result } : {}) };
   }
+}
+
+const SECRET_PLANS = new WeakMap<Plan, boolean>();
+
+function usesSecretsTool(plan: Plan): boolean {
+  const known = SECRET_PLANS.get(plan);
+  if (known !== undefined) return known;
+  const tasks = [...plan.steps.flatMap((step) => step.tasks), ...Object.values(plan.workbook)];
+  const uses = tasks.some((task) => task.kind === 'secrets');
+  SECRET_PLANS.set(plan, uses);
+  return uses;
 }
 
 function declaredClass(task: Task, resolved: Task): EffectClass | undefined {

@@ -156,7 +156,7 @@ describe.each([
       expect(countEffects(file)).toEqual(Object.fromEntries(EFFECTS.map((label) => [label, 1])));
       const attempts = events.filter((event) => event.eventType === 'StepStarted');
       expect(new Set(attempts.map((event) => `${event.stepId}@${event.logicalAttemptId}`)).size).toBe(attempts.length);
-      await checkedLog(bench.store, ref.runId);
+      await checkedLog(bench.store, ref.runId, folderArtifacts(folder));
     },
   );
 });

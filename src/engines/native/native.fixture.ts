@@ -2,10 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { createTestDatabase } from '../../../test/setup/database.ts';
 import { compiled } from '../../compiler/compile.fixture.ts';
 import type { CompileOptions, ResolveSync } from '../../compiler/compile.ts';
+import { parsePlan } from '../../compiler/parse-plan.ts';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { EngineRunRef } from '../../contracts/values.ts';
 import { foldWithReport } from '../../kernel/evolve.ts';
+import { replay } from '../../kernel/replay.ts';
 import { initialState } from '../../kernel/state.ts';
 import {
   createNativeRuntime,
@@ -16,6 +18,8 @@ import { PostgresStore } from '../../store/postgres-store.ts';
 import { verifyChain } from '../../store/verify-chain.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
+import type { ArtifactStore } from '../../tools/tool.ts';
+import { fetchValues } from '../../worker/store-result.ts';
 import type { StartOptions } from '../engine.ts';
 
 interface CompileWith {
@@ -41,10 +45,11 @@ export async function openEngine(
   const database = options.url === undefined ? await createTestDatabase() : undefined;
   const url = options.url ?? database!.url;
   const store = await PostgresStore.open({ url });
+  const artifacts = options.artifacts ?? memoryArtifacts();
   const runtime = createNativeRuntime({
     tools: [noopTool()],
-    artifacts: memoryArtifacts(),
     ...options,
+    artifacts,
     store,
     ...(options.worker === false
       ? {}
@@ -73,7 +78,7 @@ export async function openEngine(
         }
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
-      return checkedLog(store, ref.runId);
+      return checkedLog(store, ref.runId, artifacts);
     },
     async run(text, start) {
       return bench.ended(await bench.start(text, start));
@@ -88,7 +93,11 @@ export async function openEngine(
 }
 
 /** The whole log, after it proved to be legal and its chain unbroken. */
-export async function checkedLog(store: PostgresStore, runId: string): Promise<LedgerRecord[]> {
+export async function checkedLog(
+  store: PostgresStore,
+  runId: string,
+  artifacts?: ArtifactStore,
+): Promise<LedgerRecord[]> {
   const events: LedgerRecord[] = [];
   for (;;) {
     const page = await store.readEvents(runId, { afterSeq: events.at(-1)?.runSeq ?? 0, limit: 10_000 });
@@ -100,9 +109,32 @@ export async function checkedLog(store: PostgresStore, runId: string): Promise<L
   const run = await store.findRun(runId);
   const verdict = verifyChain(events, { chainHash: run!.chainHead, lastSeq: run!.lastSeq });
   if (!verdict.ok) throw new Error(`the chain is broken: ${JSON.stringify(verdict)}`);
+  await checkReplay(store, events, artifacts);
   const rows = await store.work.list(runId);
   if (rows.length > 0) throw new Error(`an ended run has work: ${JSON.stringify(rows)}`);
   return events;
+}
+
+/** Decided again from its record, the run comes to the same decisions. */
+async function checkReplay(
+  store: PostgresStore,
+  events: readonly LedgerRecord[],
+  artifacts: ArtifactStore | undefined,
+): Promise<void> {
+  const { sha256 } = events[0]!.payload!['planRef'] as { sha256: string };
+  const stored = await store.work.findPlan(sha256);
+  const { plan } = parsePlan(stored!.body);
+  const log = events.map(({ proof: _proof, ...record }) => record);
+  let values: Record<string, unknown> = {};
+  for (;;) {
+    const result = replay(plan, log, values);
+    if (!('need' in result)) {
+      if (!result.ok) throw new Error(`decided again it differs: ${JSON.stringify(result.difference)}`);
+      return;
+    }
+    if (!artifacts) return;
+    values = await fetchValues(artifacts, result.need, values);
+  }
 }
 
 export const types = (events: readonly { eventType: string }[]): string[] => events.map((event) => event.eventType);
