@@ -8,6 +8,7 @@ export {
 export { toDot, toMermaid } from '../compiler/draw-graph.ts';
 export { explain } from '../compiler/explain.ts';
 export { playbookJsonSchema } from '../compiler/json-schema.ts';
+export { locateError } from '../compiler/locate-error.ts';
 export { parsePlan } from '../compiler/parse-plan.ts';
 export { formatProblems, PROBLEMS, type Problem } from '../compiler/problems.ts';
 export { validatePlan } from '../compiler/validate-plan.ts';

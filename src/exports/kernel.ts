@@ -6,8 +6,19 @@ export { detectNonContiguous, evolve, fold, foldWithReport } from '../kernel/evo
 export { compileTemplate } from '../kernel/expressions/compile-template.ts';
 export { checkTransition, ProducerGuard } from '../kernel/guard.ts';
 export { ingest } from '../kernel/ingest.ts';
-export { openWork, type WorkUnit, workOf } from '../kernel/open-work.ts';
+export {
+  loopsToEnd,
+  mustStop,
+  mustStopStep,
+  openWork,
+  resolveLoop,
+  type WorkUnit,
+  workOf,
+} from '../kernel/open-work.ts';
 export { afterOutcome, nextInPipeline, renderFields } from '../kernel/pipeline.ts';
+export { compilePipeline } from '../kernel/pipeline-plan.ts';
+export { resumePipeline } from '../kernel/pipeline-state.ts';
+export { type ReplayDifference, type ReplayResult, replay } from '../kernel/replay.ts';
 export { initialState, type RunState } from '../kernel/state.ts';
 export { fromJson, toJson } from '../kernel/state-json.ts';
 export { runWord, stepWord, substatus } from '../kernel/status-words.ts';

@@ -1,6 +1,7 @@
 import type { Arc, Loop, Plan, PlanStep, Task } from '../contracts/plan.ts';
 import { compileTemplate, type Template } from './expressions/compile-template.ts';
 import { type CompiledValue, compileValue } from './expressions/compile-value.ts';
+import { placedAt } from './expressions/failure.ts';
 import { multiInstanceNames } from './plan-graph.ts';
 import { initialState, type RunState } from './state.ts';
 
@@ -68,7 +69,7 @@ export function compilePlan(plan: Plan): CompiledPlan {
   if (known) return known;
   const names = new Set(plan.steps.map((step) => step.stepId));
   const roots = new Set<string>();
-  const steps = new Map(plan.steps.map((step) => [step.stepId, compileStep(step, roots)]));
+  const steps = new Map(plan.steps.map((step, i) => [step.stepId, compileStep(step, `/steps/${i}`, roots)]));
   for (const task of Object.values(plan.workbook)) collectRoots(task, roots);
   const readNames = new Set([...roots].filter((name) => names.has(name)));
   const multi = multiInstanceNames(plan);
@@ -97,40 +98,41 @@ export function engineState(plan: Plan, runId: string): RunState {
   return initialState(runId, { keepFinished: false, results: readNames, lineage: lineageNames });
 }
 
-function compileStep(step: PlanStep, roots: Set<string>): CompiledStep {
-  const value = (source: unknown): CompiledValue | undefined => {
+function compileStep(step: PlanStep, pointer: string, roots: Set<string>): CompiledStep {
+  const value = (source: unknown, at: string): CompiledValue | undefined => {
     if (source === undefined) return undefined;
-    const compiled = compileValue(source);
+    const compiled = compileValue(source, `${pointer}${at}`);
     for (const root of compiled.roots) roots.add(root);
     return compiled;
   };
-  const condition = (when: string | boolean | undefined): Condition => compileCondition(when, roots);
+  const condition = (when: string | boolean | undefined, at: string): Condition =>
+    compileCondition(when, `${pointer}${at}`, roots);
   const retry = step.failure?.retry;
   for (const task of step.tasks) collectRoots(task, roots);
-  value(step.input);
+  value(step.input, '/input');
   return {
     step,
     arcs: (step.next?.arcs ?? []).map((arc, index) => ({
       arc,
       index,
-      when: condition(arc.when),
-      args: value(arc.args),
-      set: assignments(arc.set, value),
+      when: condition(arc.when, `/next/arcs/${index}/when`),
+      args: value(arc.args, `/next/arcs/${index}/args`),
+      set: assignments(arc.set, `/next/arcs/${index}/set`, value),
       spelling: spellingOf(arc.when, step.loop),
     })),
-    admit: (step.admit?.rules ?? []).map((rule) => ({
-      when: condition(rule.when),
+    admit: (step.admit?.rules ?? []).map((rule, index) => ({
+      when: condition(rule.when, `/admit/rules/${index}/when`),
       allow: rule.allow,
       reason: rule.reason,
     })),
-    loopIn: value(step.loop?.in),
-    set: assignments(step.set, value),
-    timeoutS: value(step.timeoutS),
-    maxInFlight: value(step.loop?.maxInFlight),
+    loopIn: value(step.loop?.in, '/loop/in'),
+    set: assignments(step.set, '/set', value),
+    timeoutS: value(step.timeoutS, '/timeoutS'),
+    maxInFlight: value(step.loop?.maxInFlight, '/loop/maxInFlight'),
     retry: retry && {
-      attempts: value(retry.attempts) as CompiledValue,
-      delay: value(retry.delay),
-      maxDelay: value(retry.maxDelay),
+      attempts: value(retry.attempts, '/failure/retry/attempts') as CompiledValue,
+      delay: value(retry.delay, '/failure/retry/delay'),
+      maxDelay: value(retry.maxDelay, '/failure/retry/maxDelay'),
       backoff: retry.backoff,
     },
   };
@@ -138,21 +140,29 @@ function compileStep(step: PlanStep, roots: Set<string>): CompiledStep {
 
 export function assignments(
   set: Readonly<Record<string, unknown>> | undefined,
-  compile: (source: unknown) => CompiledValue | undefined,
+  at: string,
+  compile: (source: unknown, at: string) => CompiledValue | undefined,
 ): Assignment[] {
   return Object.entries(set ?? {}).map(([target, source]) => ({
     target,
-    value: compile(source) ?? compileValue(null),
+    value: compile(source, `${at}/${target}`) ?? compileValue(null),
   }));
 }
 
 /** No condition means yes. A text without a block is a condition that was written without braces: it is what it says. */
-export function compileCondition(when: string | boolean | undefined, roots?: Set<string>): Condition {
+export function compileCondition(when: string | boolean | undefined, pointer: string, roots?: Set<string>): Condition {
   if (when === undefined) return true;
   if (typeof when === 'boolean') return when;
   const template = compileTemplate(when);
   for (const root of template.roots) roots?.add(root);
-  return template;
+  const evaluate: Template['evaluate'] = (scope, options) => {
+    try {
+      return template.evaluate(scope, options);
+    } catch (thrown) {
+      throw placedAt(thrown, pointer);
+    }
+  };
+  return { ...template, evaluate };
 }
 
 /**

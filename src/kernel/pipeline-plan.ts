@@ -41,39 +41,44 @@ export function compilePipeline(plan: Plan, stepName: string): CompiledPipeline 
   const found = known.get(stepName);
   if (found) return found;
   const step = compilePlan(plan).steps.get(stepName)?.step;
-  const tasks = (step?.tasks ?? []).map(compileTask);
+  const pointer = `/steps/${step ? plan.steps.indexOf(step) : 0}`;
+  const tasks = (step?.tasks ?? []).map((task, i) => compileTask(task, `${pointer}/tasks/${i}`));
   const pipeline: CompiledPipeline = {
     tasks,
     names: new Map(tasks.map(({ task }, i) => [task.name, i])),
     iterator: step?.loop?.iterator,
-    input: value(step?.input),
-    stepSet: step?.loop ? [] : assignments(step?.set, value),
+    input: value(step?.input, `${pointer}/input`),
+    stepSet: step?.loop ? [] : assignments(step?.set, `${pointer}/set`, value),
   };
   known.set(stepName, pipeline);
   return pipeline;
 }
 
-const value = (source: unknown): CompiledValue | undefined => (source === undefined ? undefined : compileValue(source));
+const value = (source: unknown, pointer: string): CompiledValue | undefined =>
+  source === undefined ? undefined : compileValue(source, pointer);
 
-function compileTask(task: Task): CompiledTask {
+function compileTask(task: Task, pointer: string): CompiledTask {
   const { policy } = task;
-  const hook = (list: readonly Readonly<Record<string, unknown>>[] | undefined) =>
-    (list ?? []).map((set) => assignments(set, value));
+  const hook = (name: 'before' | 'after' | 'finally') =>
+    (policy?.[name] ?? []).map((set, i) => assignments(set, `${pointer}/policy/${name}/${i}`, value));
   return {
     task,
-    fields: compileValue(task.with),
-    timeout: value(task.timeout),
-    rules: (policy?.rules ?? []).map((rule) => ({
-      when: compileCondition(rule.when),
-      action: rule.then,
-      attempts: value(rule.then.attempts),
-      delay: value(rule.then.delay),
-      set: assignments(rule.then.set, value),
-    })),
-    before: hook(policy?.before),
-    after: hook(policy?.after),
-    finally: hook(policy?.finally),
-    set: assignments(task.set, value),
+    fields: compileValue(task.with, `${pointer}/with`),
+    timeout: value(task.timeout, `${pointer}/timeout`),
+    rules: (policy?.rules ?? []).map((rule, i) => {
+      const at = `${pointer}/policy/rules/${i}`;
+      return {
+        when: compileCondition(rule.when, `${at}/when`),
+        action: rule.then,
+        attempts: value(rule.then.attempts, `${at}/then/attempts`),
+        delay: value(rule.then.delay, `${at}/then/delay`),
+        set: assignments(rule.then.set, `${at}/then/set`, value),
+      };
+    }),
+    before: hook('before'),
+    after: hook('after'),
+    finally: hook('finally'),
+    set: assignments(task.set, `${pointer}/set`, value),
     retries: policy?.rules.some((rule) => rule.then.do === 'retry') ?? false,
   };
 }

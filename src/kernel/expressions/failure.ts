@@ -59,6 +59,13 @@ export function undefinedError(message: string, offset?: number, details?: Recor
   return new Failure('TEMPLATE_UNDEFINED', message, offset, details);
 }
 
+/** The same error, told of the template at this place of a plan: the text alone is found in many places. */
+export function placedAt(thrown: unknown, pointer: string): unknown {
+  if (!(thrown instanceof AppError)) return thrown;
+  const message = thrown.message.replace(/ of the template\)$/, ` of ${pointer})`);
+  return new AppError(thrown.code, message, { ...thrown.details, pointer }, { cause: thrown });
+}
+
 /** Turns whatever was thrown into the error that callers see; anything unexpected passes through untouched. */
 export function asAppError(thrown: unknown, source: string, offset: number): unknown {
   if (thrown instanceof Failure) {
@@ -69,7 +76,8 @@ export function asAppError(thrown: unknown, source: string, offset: number): unk
   if (thrown instanceof RangeError) {
     // The stack is exhausted (or a string too long for the host): the depth guards should come first.
     const place = placeAt(source, offset);
-    return new AppError('TEMPLATE_LIMIT', 'the template or its values are nested too deeply', { ...place });
+    const message = `the template or its values are nested too deeply (line ${place.line}, column ${place.column} of the template)`;
+    return new AppError('TEMPLATE_LIMIT', message, { ...place });
   }
   return thrown;
 }
