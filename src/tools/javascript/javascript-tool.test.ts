@@ -25,8 +25,10 @@ toolSuite('javascript', {
   abortWithinMs: 3000,
 });
 
-const tool = new JavascriptTool({ maxTimeMs: 2000, memoryLimitBytes: 32 * 1024 * 1024 });
-afterAll(() => tool.close());
+const memoryLimitBytes = 32 * 1024 * 1024;
+const tool = new JavascriptTool({ maxTimeMs: 20_000, memoryLimitBytes });
+const hurried = new JavascriptTool({ maxTimeMs: 800, memoryLimitBytes });
+afterAll(() => Promise.all([tool.close(), hurried.close()]));
 
 async function javascript(
   code: string,
@@ -164,7 +166,7 @@ describe('the console', () => {
     const seen: number[] = [];
     const started = performance.now();
     const code =
-      'console.log("first")\nconst end = Date.now() + 400; while (Date.now() < end);\nconsole.log("second"); console.log("last")\nconst stop = Date.now() + 800; while (Date.now() < stop);';
+      'console.log("first")\nconst end = Date.now() + 100; while (Date.now() < end);\nconsole.log("second"); console.log("last")\nconst stop = Date.now() + 700; while (Date.now() < stop);';
     await javascript(code, {}, { log: () => seen.push(performance.now() - started) });
     expect(performance.now() - started - seen[0]!).toBeGreaterThan(500);
   });
@@ -259,7 +261,9 @@ describe('limits', () => {
     ['a name of an error that never comes', 'throw { get name() { for (;;); }, toJSON() { for (;;); } }'],
   ])('%s ends with the time of the sandbox', async (_title, code) => {
     const started = performance.now();
-    expect(await javascript(code)).toMatchObject({ error: { kind: 'timeout', code: 'TASK_TIMEOUT' } });
+    expect(await hurried.call({ code }, callContext())).toMatchObject({
+      error: { kind: 'timeout', code: 'TASK_TIMEOUT' },
+    });
     expect(performance.now() - started).toBeLessThan(8000);
     expect(await javascript('1')).toMatchObject({ status: 'ok' });
   });
@@ -291,7 +295,8 @@ describe('limits', () => {
       error: { code: 'RESULT_TOO_LARGE' },
     });
     await small.close();
-    expect(await javascript('for (;;) console.log("x".repeat(1000))')).toMatchObject({ error: { kind: 'timeout' } });
+    const code = 'for (;;) console.log("x".repeat(1000))';
+    expect(await hurried.call({ code }, callContext())).toMatchObject({ error: { kind: 'timeout' } });
   });
 
   test('the event loop goes on meanwhile', async () => {
@@ -315,6 +320,14 @@ describe('limits', () => {
     expect(await second).toMatchObject({ error: { kind: 'cancelled' } });
     expect(await first).toMatchObject({ result: 1 });
     expect(await third).toMatchObject({ result: 3 });
+    await narrow.close();
+  });
+
+  test('the wait for a thread does not count', async () => {
+    const narrow = new JavascriptTool({ maxWorkers: 1, maxTimeMs: 3000 });
+    const code = 'const end = Date.now() + 900; while (Date.now() < end); return 1';
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => narrow.call({ code }, callContext())));
+    expect(outcomes.map(({ result }) => result)).toEqual([1, 1, 1, 1, 1]);
     await narrow.close();
   });
 

@@ -75,14 +75,13 @@ export class JavascriptTool implements Tool {
     if (context.signal.aborted) return { status: 'error', error: abortError(context.signal) };
     const fields = input as JavascriptInput;
     const budget = new LogBudget(context.log);
-    const limit = new AbortController();
-    const timer = setTimeout(() => limit.abort(tooSlow(this.#maxTimeMs)), this.#maxTimeMs);
     try {
       const answer = await this.#pool.run({
         code: fields.code,
         input: JSON.stringify({ ...fields.args, ...fields.input }),
         onLine: (stream, line) => budget.line(stream, line),
-        signal: AbortSignal.any([context.signal, limit.signal]),
+        signal: context.signal,
+        maxTimeMs: this.#maxTimeMs,
       });
       return this.#outcome(answer, context.signal);
     } catch (error) {
@@ -90,9 +89,7 @@ export class JavascriptTool implements Tool {
       const failure = statedFailure(error);
       if (failure) return { status: 'error', error: { retryable: false, ...failure, kind: 'javascript' } };
       if (!(error instanceof AppError)) throw error;
-      return refusedOutcome(error.code === 'TASK_TIMEOUT' ? 'timeout' : 'javascript', error);
-    } finally {
-      clearTimeout(timer);
+      return refusedOutcome('javascript', error);
     }
   }
 
@@ -106,7 +103,8 @@ export class JavascriptTool implements Tool {
     if (answer.error) return thrownOutcome(answer.error);
     if (answer.stopped) {
       if (signal.aborted) return { status: 'error', error: abortError(signal) };
-      return refusedOutcome('timeout', tooSlow(this.#maxTimeMs));
+      const message = `the program ran longer than the sandbox allows (${this.#maxTimeMs} ms)`;
+      return refusedOutcome('timeout', new AppError('TASK_TIMEOUT', message));
     }
     if (answer.memory) return this.#outOfMemory();
     if (answer.pending) return failed('NEVER_SETTLED', 'the program waits for a promise that nothing can settle');
@@ -117,10 +115,6 @@ export class JavascriptTool implements Tool {
     const size = Math.round(this.#memoryLimitBytes / MEBIBYTE);
     return failed('MEMORY_LIMIT', `the program needs more memory than its ${size} MiB`);
   }
-}
-
-function tooSlow(maxTimeMs: number): AppError {
-  return new AppError('TASK_TIMEOUT', `the program ran longer than the sandbox allows (${maxTimeMs} ms)`);
 }
 
 function failed(code: string, message: string, retryable = false): ToolOutcome {

@@ -30,6 +30,8 @@ export interface SandboxTask {
   readonly input: string;
   readonly onLine: (stream: 'stdout' | 'stderr', line: string) => void;
   readonly signal: AbortSignal;
+  /** Counted from its beginning: the wait for a thread is not the program's fault. */
+  readonly maxTimeMs: number;
 }
 
 interface Message {
@@ -72,10 +74,12 @@ export class SandboxPool {
     let onMessage = (_message: Message): void => {};
     let onError = (_error: Error): void => {};
     let onExit = (): void => {};
+    let limit: NodeJS.Timeout | undefined;
     let terminate: NodeJS.Timeout | undefined;
     try {
       return await new Promise<SandboxAnswer>((resolve) => {
         onAbort = () => {
+          clearTimeout(terminate);
           Atomics.store(new Int32Array(stop), 0, 1);
           terminate = setTimeout(() => {
             void this.#drop(worker);
@@ -91,9 +95,11 @@ export class SandboxPool {
         worker.on('message', onMessage).on('error', onError).on('exit', onExit);
         task.signal.addEventListener('abort', onAbort, { once: true });
         if (task.signal.aborted) onAbort();
+        limit = setTimeout(onAbort, task.maxTimeMs);
         worker.postMessage({ code: task.code, input: task.input, stop });
       });
     } finally {
+      clearTimeout(limit);
       clearTimeout(terminate);
       task.signal.removeEventListener('abort', onAbort);
       worker.off('message', onMessage).off('error', onError).off('exit', onExit);
