@@ -14,8 +14,8 @@ if (existsSync(tsc)) {
   rmSync(out, { recursive: true, force: true });
   const project = join(root, 'tsconfig.build.json');
   execFileSync(process.execPath, [tsc, '-p', project, '--outDir', out, ...flags], { stdio: 'inherit' });
-  const sql = join(root, 'src', 'store', 'sql');
-  if (existsSync(sql)) cpSync(sql, join(out, 'store', 'sql'), { recursive: true });
+  const migrations = join('store', 'sql', 'migrations');
+  cpSync(join(root, 'src', migrations), join(out, migrations), { recursive: true });
   for (const path of readdirSync(join(root, 'src', 'tools'), { recursive: true, encoding: 'utf8' })) {
     if (/\.(py|mjs)$/.test(path)) cpSync(join(root, 'src', 'tools', path), join(out, 'tools', path));
   }
