@@ -5,6 +5,7 @@ import { Scenario } from '../testing/scenario.ts';
 import { compilePlan, engineState } from './compile-plan.ts';
 import { decide } from './decide.ts';
 import { fold } from './evolve.ts';
+import { openWork } from './open-work.ts';
 
 const arcs = (...list: { step: string; when?: string | boolean; args?: unknown; set?: Record<string, unknown> }[]) => ({
   mode: 'exclusive' as const,
@@ -322,6 +323,22 @@ test('a result that comes late, twice, or for a step that never began is refused
   run.complete('a');
   expect(run.ask(command)).toMatchObject({ reject: { code: 'INVALID_TRANSITION' } });
   expect(run.ask({ ...command, stepId: 'b', attempt: 2 })).toMatchObject({ reject: { code: 'INVALID_TRANSITION' } });
+});
+
+test('NE-5b a worker cannot start a step: what it began by itself has no token and leads nowhere', () => {
+  const run = new Scenario(
+    buildPlan([
+      { stepId: 'a', next: ['b'] },
+      { stepId: 'b', next: ['a'] },
+    ]),
+  );
+  run.start();
+  run.store([{ eventType: 'StepStarted', stepId: 'b', logicalAttemptId: 1 }]);
+  const settled = { status: 'completed' } as const;
+  expect(run.ask({ type: 'stepSettled', stepId: 'b', attempt: 1, settled })).toMatchObject({
+    reject: { code: 'INVALID_TRANSITION' },
+  });
+  expect(openWork(run.state).map((unit) => unit.stepId)).toEqual(['a']);
 });
 
 test('a cycle of refused steps ends with STEP_LIMIT instead of for ever', () => {

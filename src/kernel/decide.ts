@@ -134,6 +134,8 @@ function openIteration(d: Deciding, step: StepState, index: number): void {
 
 function running(d: Deciding, stepId: string, attempt: number): StepState {
   const step = d.draft.open.get(stepId);
+  // Steps are made by routing alone; what a worker began by itself has no token, and nothing follows from it.
+  if (step && step.cause === undefined) refuse('INVALID_TRANSITION', `Step '${stepId}' was never scheduled.`);
   if (step?.status === 'RUNNING' && step.attempt === attempt) return step;
   const actual = step ? `${step.status} in attempt ${step.attempt}` : 'not open';
   return refuse('INVALID_TRANSITION', `Attempt ${attempt} of step '${stepId}' is not running: the step is ${actual}.`);

@@ -40,7 +40,9 @@ export type WorkUnit =
 export function openWork(state: RunState): WorkUnit[] {
   const units: WorkUnit[] = [];
   const steps = state.open.values().sort((a, b) => a.ordinal - b.ordinal);
-  for (const { stepId, attempt, status, openWaits, dueAt } of steps) {
+  for (const { stepId, attempt, status, openWaits, dueAt, cause } of steps) {
+    // Nobody routed a token there: a worker began it by itself.
+    if (cause === undefined) continue;
     const loop = state.loops.get(stepId);
     if (status === 'PENDING') units.push({ kind: 'step', stepId, attempt, ...some('dueAt', dueAt) });
     else if (status === 'RUNNING' && !loop && openWaits === 0) units.push({ kind: 'step', stepId, attempt });
