@@ -2,11 +2,10 @@ import type { CapabilityRow } from '../compiler/validate-plan.ts';
 import type { RunStatusSnapshot } from '../contracts/snapshot.ts';
 import type { EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
 
-export const SIGNAL_TYPES = ['PAUSE', 'RESUME', 'CANCEL', 'RETRY_STEP', 'SKIP_STEP'] as const;
-
 export interface SignalRequest {
   /** The client's own id: the same signal twice is one signal. */
   readonly signalId: string;
+  /** PAUSE, RESUME, CANCEL, RETRY_STEP, SKIP_STEP; any other is refused and recorded. */
   readonly type: string;
   readonly by?: string;
   readonly role?: string;

@@ -375,8 +375,8 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         const ref = await start(
           playbook(`
 - step: start
-  loop: {in: "{{ range(20) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 3}}
-  tool: {kind: probe, file: ${file}, label: "{{ iter.n }}", delay_ms: 20}
+  loop: {in: "{{ range(80) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 3}}
+  tool: {kind: probe, file: ${file}, label: "{{ iter.n }}", delay_ms: 40}
 `),
         );
         await until(async () => traces(file).length > 4);
@@ -388,7 +388,7 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         await under.engine.signal(ref, { signalId: 'r', type: 'RESUME' });
         const events = await ended(ref);
         expect(lastOf(events).eventType).toBe('RunCompleted');
-        expect(traces(file).length).toBe(20);
+        expect(traces(file).length).toBe(80);
       });
     });
 
@@ -470,6 +470,25 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         expect(traces(file).length).toBe(1);
         expect(lastOf(events)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: { id: 9 } } } });
         expect(of(events, 'EffectSucceeded')[0]?.payload).toHaveProperty('cachedFrom');
+      });
+    });
+
+    describe('effects of several runs', () => {
+      test('RQ-1.2a RQ-4.2a runs that want the same effect at once have it done once, and all of them get its result', async () => {
+        const file = fresh();
+        const key = randomUUID();
+        const text = playbook(
+          `- {step: start, tool: {kind: effect, file: ${file}, result: {id: 5}, delay_ms: 100, effect: {key: "once:${key}"}, spec: {timeout: 2}}}`,
+        );
+        const refs = await Promise.all([1, 2, 3, 4].map(() => start(text)));
+        for (const ref of refs) {
+          const events = await ended(ref);
+          expect(lastOf(events)).toMatchObject({
+            eventType: 'RunCompleted',
+            payload: { result: { value: { id: 5 } } },
+          });
+        }
+        expect(traces(file).length).toBe(1);
       });
     });
 

@@ -13,9 +13,11 @@ import { loadValue } from './store-result.ts';
 import type { UnitHost } from './unit-host.ts';
 
 /** A call starts only if its time-out and this fit in the lease. */
-export const LEASE_MARGIN_MS = 5000;
+const LEASE_MARGIN_MS = 5000;
 /** A write that nobody limited: the finder of a lost one has to know when it is over. */
 export const WRITE_TIMEOUT_MS = 60_000;
+/** How soon the outcome of another's effect is looked for again. */
+const LOOK_AGAIN_MS = 250;
 
 /** The step has to wait: for the end of a pause, for a call that may be under way, or for a person. */
 export class MustPark extends Error {
@@ -107,7 +109,16 @@ export async function runEffect(call: EffectCall): Promise<ToolOutcome> {
     settledBy,
   });
   await faultPoint('effect.before-attempted');
-  await call.record([policyEvent, attempted]);
+  try {
+    await call.record([policyEvent, attempted]);
+  } catch (thrown) {
+    if (!(thrown instanceof AppError) || thrown.code !== 'EFFECT_TAKEN') throw thrown;
+    // Another run announced the same effect a moment ago: its receipt says how to go on.
+    const other = await settleEarlier(call, action, scope, record);
+    if (!other) throw new MustPark({ kind: 'timer', dueAt: inMillis(LOOK_AGAIN_MS), details: underWay(call) });
+    call.later(policyEvent);
+    return other;
+  }
   await faultPoint('effect.after-attempted');
   const outcome = await tool.call(input, { ...call.context, idempotencyKey: action.key });
   await faultPoint('effect.after-call');
@@ -162,9 +173,11 @@ async function settleEarlier(
   }
   const settlesIn = receipt.settlesInMs ?? 0;
   if (receipt.status === 'attempted' && settlesIn > 0) {
-    // It may be on the wire at this moment: nobody may ask or send before it is over.
-    const dueAt = new Date(Date.now() + settlesIn + 10).toISOString();
-    throw new MustPark({ kind: 'timer', dueAt, details: { reason: 'EFFECT_UNDER_WAY', entity: call.place.entity } });
+    // It may be on the wire at this moment: nobody may ask or send before it is over. Another's outcome may come sooner.
+    const isOwn = receipt.runId === call.place.runId && call.place.entity.startsWith(`${receipt.path}@`);
+    const look = Math.min(Math.max(settlesIn / 4, LOOK_AGAIN_MS), 5000);
+    const dueAt = inMillis(isOwn ? settlesIn + 10 : Math.min(settlesIn + 10, look));
+    throw new MustPark({ kind: 'timer', dueAt, details: underWay(call) });
   }
   const wanted = call.task.effect?.onUnknown ?? (call.tool.reconcile ? 'reconcile' : 'retry');
   if (wanted === 'reconcile' && call.tool.reconcile) {
@@ -191,6 +204,12 @@ async function settleEarlier(
     details: { reason: 'EFFECT_UNKNOWN', entity: call.place.entity, key: action.key },
   });
 }
+
+const inMillis = (millis: number): string => new Date(Date.now() + millis).toISOString();
+const underWay = ({ place }: EffectCall): Record<string, unknown> => ({
+  reason: 'EFFECT_UNDER_WAY',
+  entity: place.entity,
+});
 
 function proposedAction(call: EffectCall): EffectAction {
   const { tool, task, input, place, host, ownKey } = call;

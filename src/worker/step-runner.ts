@@ -127,10 +127,24 @@ class UnitRun {
   /** Stores what is buffered, with these events behind it. Stores follow each other: the log has one order. */
   #record(events: readonly EventDraft[] = []): Promise<void> {
     this.#buffer.push(...events);
-    this.#writing = this.#writing.then(async () => {
-      if (this.#buffer.length > 0) await this.#host.record(this.#takeBuffer());
+    const writing = this.#writing.then(async () => {
+      const taken = this.#takeBuffer();
+      if (taken.length === 0) return;
+      try {
+        await this.#host.record(taken);
+      } catch (thrown) {
+        // Nothing of it was stored. What led to the effect is still true; the effect is somebody else's.
+        if (isTaken(thrown))
+          this.#buffer = [...taken.filter(({ eventType }) => !IS_EFFECT.test(eventType)), ...this.#buffer];
+        throw thrown;
+      }
     });
-    return this.#writing;
+    this.#writing = writing.catch((thrown: unknown) => {
+      if (!isTaken(thrown)) throw thrown;
+    });
+    // Whoever waits for it is told; until then it is nobody's unhandled rejection.
+    this.#writing.catch(() => {});
+    return writing;
   }
 
   #context(): PipelineContext {
@@ -404,6 +418,9 @@ class UnitRun {
   }
 }
 
+const IS_EFFECT = /^(EffectAttempted|PolicyEffectEvaluated)$/;
+const isTaken = (thrown: unknown): boolean => thrown instanceof AppError && thrown.code === 'EFFECT_TAKEN';
+
 const SECRET_PLANS = new WeakMap<Plan, boolean>();
 
 function usesSecretsTool(plan: Plan): boolean {
@@ -446,7 +463,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A UUID that follows from the call: the same call has the same child. */
-export function childRunIdOf(place: Pick<CallPlace, 'runId' | 'entity' | 'attempt'>): string {
+function childRunIdOf(place: Pick<CallPlace, 'runId' | 'entity' | 'attempt'>): string {
   const hash = createHash('sha256').update(`${place.runId}|${place.entity}|${place.attempt}`).digest('hex');
   const variant = ((Number.parseInt(hash[16]!, 16) & 3) | 8).toString(16);
   return `${hash.slice(0, 8)}-${hash.slice(8, 12)}-4${hash.slice(13, 16)}-${variant}${hash.slice(17, 20)}-${hash.slice(20, 32)}`;
