@@ -1,9 +1,16 @@
 /** Store times are microseconds since 1970; a JS Date would cut them to milliseconds. */
 export function microsToText(micros: number): string {
+  // Events of one commit share their time.
+  if (micros === lastMicros) return lastText;
   const millis = Math.floor(micros / 1000);
   const rest = micros - millis * 1000;
-  return `${new Date(millis).toISOString().slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
+  lastText = `${new Date(millis).toISOString().slice(0, -1)}${String(rest).padStart(3, '0')}Z`;
+  lastMicros = micros;
+  return lastText;
 }
+
+let lastMicros = Number.NaN;
+let lastText = '';
 
 /** The inverse of microsToText; takes any RFC 3339 UTC time with up to nine digits and cuts below the microsecond. */
 export function textToMicros(text: string): number {
