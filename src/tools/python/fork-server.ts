@@ -30,6 +30,7 @@ export interface ForkServerEvents {
 const SCRIPT = fileURLToPath(new URL('./fork_server.py', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
 const KILL_CHECK_MS = 500;
+const GIVE_UP_MS = 10_000;
 const MAX_BASE = 70;
 const MAX_ERROR_TEXT = 2000;
 
@@ -119,13 +120,15 @@ export class ForkServer {
     if (interpreter.hasEnded) return;
     // The server alone knows for certain that the number still means this process.
     this.#control.write(`kill ${interpreter.pid}\n`);
-    const check = setTimeout(() => {
-      // A task can stop its parent. Then the group is killed from here, and a server that does not answer goes too.
+    setTimeout(() => {
+      // A task can stop its parent. Then its group is killed from here and the parent goes on; others rely on it.
       if (interpreter.hasEnded) return;
       signalGroup(interpreter.pid, 'SIGKILL');
-      signalGroup(this.#process.pid ?? 0, 'SIGKILL');
-    }, KILL_CHECK_MS);
-    check.unref();
+      signalGroup(this.#process.pid ?? 0, 'SIGCONT');
+    }, KILL_CHECK_MS).unref();
+    setTimeout(() => {
+      if (!interpreter.hasEnded) signalGroup(this.#process.pid ?? 0, 'SIGKILL');
+    }, GIVE_UP_MS).unref();
   }
 
   async close(): Promise<void> {

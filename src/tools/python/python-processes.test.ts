@@ -113,11 +113,18 @@ describe('the pool survives what programs do', () => {
     expect(await run(tool, 'result = 1')).toMatchObject({ status: 'ok' });
   });
 
-  test('a server that was stopped by a task is replaced', async () => {
+  test('a server that a task stopped goes on, and other tasks do not notice', async () => {
     const tool = open();
-    const code = 'import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)';
-    expect(await run(tool, code, { signal: timeout(500) })).toMatchObject({ error: { kind: 'timeout' } });
-    expect(await run(tool, 'result = 1')).toMatchObject({ status: 'ok' });
+    const { result: server } = await run(tool, 'import os\nresult = os.getppid()');
+    const stop = 'import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\n';
+    const bystander = run(tool, 'import time\ntime.sleep(2)\nresult = 1');
+    expect(await run(tool, `${stop}time.sleep(60)`, { signal: timeout(500) })).toMatchObject({
+      error: { kind: 'timeout' },
+    });
+    expect(await run(tool, `${stop}result = 2`)).toMatchObject({ result: 2 });
+    const after = await Promise.all(Array.from({ length: 6 }, () => run(tool, 'import os\nresult = os.getppid()')));
+    expect(after.map(({ result }) => result)).toEqual(Array(6).fill(server));
+    expect(await bystander).toMatchObject({ result: 1 });
   });
 
   test('memory is limited where a limit is set', async () => {
