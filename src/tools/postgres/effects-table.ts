@@ -21,8 +21,8 @@ const FIND = `SELECT format('%I.%I', n.nspname, c.relname) AS "table",
 const MAX_RESULT_BYTES = 256 * 1024;
 /** The role may not create it, the database or the server is read only, or there is no schema to create it in. */
 const MAY_NOT: ReadonlySet<string> = new Set(['42501', '25006', '3F000']);
-/** Two sessions that create one table at the same time: one of them may be told so by the catalogue's own indexes. */
-const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['42P07', '23505']);
+/** Two sessions create the table at the same time: the later one hears of the table, of its row type, or of the catalogue's index. */
+const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['42P07', '42710', '23505']);
 
 export type EffectsTable = { readonly table: string } | { readonly missing: string };
 

@@ -55,6 +55,12 @@ export async function runTransaction(
   }
 }
 
+interface Begun {
+  readonly effect?: { readonly table: string; readonly key: string };
+  /** Why there is no table of effects. */
+  readonly missing?: string;
+}
+
 class Transaction {
   committing = false;
   readonly #lease: PgLease;
@@ -71,46 +77,51 @@ class Transaction {
 
   async run(work: Work): Promise<ToolOutcome> {
     const { client } = this.#lease;
-    const { readOnly, key } = this.#mode;
-    this.#checkTime();
-    const effects = key === undefined ? undefined : await ensureEffectsTable(this.#lease);
-    this.#checkTime();
-    await client.query(beginText(readOnly, this.#context.timeoutMs, this.#mode.idleMs));
-    const table = effects && 'table' in effects ? effects.table : undefined;
-    if (table !== undefined && key !== undefined) {
-      const stored = await this.#claim(table, key);
-      if (stored) return stored;
-    }
+    const { readOnly } = this.#mode;
+    const begun = await this.#begin();
+    if ('stored' in begun) return begun.stored;
     const result = await work(client, (running) => this.#lease.cancel(running));
     if (readOnly) {
       // Nothing of a read stays: notifications and settings of the session go too.
       await client.query('ROLLBACK');
       return { status: 'ok', result };
     }
-    if (table !== undefined && key !== undefined) await writeEffect(client, table, key, result);
+    if (begun.effect) await writeEffect(client, begun.effect.table, begun.effect.key, result);
     this.#checkTime();
     this.committing = true;
     const done = await client.query('COMMIT');
     this.committing = false;
     // The server answers the COMMIT of a failed transaction with ROLLBACK, and not with an error.
     if (done.command !== 'COMMIT') throw new AppError('TASK_FAILED', 'the transaction was rolled back');
-    const why = effects && 'missing' in effects ? { reason: effects.missing } : {};
-    return { status: 'ok', result, meta: { exact: table !== undefined, ...why } };
+    const why = begun.missing === undefined ? {} : { reason: begun.missing };
+    return { status: 'ok', result, meta: { exact: begun.effect !== undefined, ...why } };
   }
 
-  /** The outcome of the call that had this key before, or undefined: the key is ours. */
-  async #claim(table: string, key: string): Promise<ToolOutcome | undefined> {
+  /** Begins, and takes the key where there is one; or gives the outcome of the call that had it before. */
+  async #begin(): Promise<Begun | { readonly stored: ToolOutcome }> {
     const { client, notes } = this.#lease;
-    try {
-      if (await takeKey(client, table, key)) return undefined;
-    } catch (error) {
-      // Somebody dropped the table: the next call looks for it again.
-      if (sqlState(error) === '42P01') delete notes.effects;
-      throw error;
+    const { readOnly, key, idleMs } = this.#mode;
+    const begin = beginText(readOnly, this.#context.timeoutMs, idleMs);
+    for (let isFirst = true; ; isFirst = false) {
+      this.#checkTime();
+      const effects = key === undefined ? undefined : await ensureEffectsTable(this.#lease);
+      this.#checkTime();
+      await client.query(begin);
+      if (key === undefined || effects === undefined) return {};
+      if ('missing' in effects) return { missing: effects.missing };
+      const { table } = effects;
+      try {
+        if (await takeKey(client, table, key)) return { effect: { table, key } };
+        const stored = await readEffect(client, table, key);
+        await client.query('ROLLBACK');
+        return { stored: { status: 'ok', result: stored?.result ?? null, meta: { exact: true, replayed: true } } };
+      } catch (error) {
+        // Somebody dropped the table since it was found.
+        if (!isFirst || sqlState(error) !== '42P01') throw error;
+        delete notes.effects;
+        await client.query('ROLLBACK');
+      }
     }
-    const stored = await readEffect(client, table, key);
-    await client.query('ROLLBACK');
-    return { status: 'ok', result: stored?.result ?? null, meta: { exact: true, replayed: true } };
   }
 
   #checkTime(): void {
