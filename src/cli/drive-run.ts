@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import { type Progress, progressFor } from './progress.ts';
 import { RunTree } from './run-tree.ts';
 import { endExit, printEnd } from './summary.ts';
-import { catchUp, watchRun } from './watch-run.ts';
+import { catchUp, hasEnded, watchRun } from './watch-run.ts';
 
 const SETTLE_MS = 50;
 
@@ -31,8 +31,7 @@ export async function driveRun(
     interrupts.end();
     progress.end();
   }
-  if (interrupts.left !== undefined && !(tree.status !== undefined && isTerminal(tree.status)))
-    return interrupts.leave(tree);
+  if (interrupts.left !== undefined && !hasEnded(tree)) return interrupts.leave(tree);
   await printEnd(context, tree);
   return endExit(tree);
 }

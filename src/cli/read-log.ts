@@ -3,12 +3,16 @@ import type { Context } from './context.ts';
 
 const PAGE = 10_000;
 
-/** The whole log of a run. */
-export async function readLog({ session }: Context, runId: string): Promise<LedgerRecord[]> {
+/** The log of a run, up to an event or to its end. */
+export async function readLog({ session }: Context, runId: string, throughSeq?: number): Promise<LedgerRecord[]> {
   const store = await session.store();
   const records: LedgerRecord[] = [];
   for (;;) {
-    const page = await store.readEvents(runId, { afterSeq: records.at(-1)?.runSeq ?? 0, limit: PAGE });
+    const page = await store.readEvents(runId, {
+      afterSeq: records.at(-1)?.runSeq ?? 0,
+      limit: PAGE,
+      ...(throughSeq === undefined ? {} : { throughSeq }),
+    });
     records.push(...page);
     if (page.length < PAGE) return records;
   }

@@ -15,16 +15,22 @@ const CHILD_WAIT_MS = 50;
 /** Feeds the tree with the events of a run and of the runs that it starts, until it has ended or the signal says so. */
 export async function watchRun(watch: Watch, tree: RunTree, path: readonly string[] = []): Promise<void> {
   const { store, signal } = watch;
-  const children: Promise<void>[] = [];
+  if (hasEnded(tree)) return;
+  // Runs that were there when the watch began are watched as well.
+  const children = [...tree.steps.values()].flatMap(({ stepId, children: runs }) =>
+    runs.map((run) => watchChild(watch, run, [...path, stepId])),
+  );
   for await (const event of store.follow(tree.runId, { afterSeq: tree.lastSeq, signal })) {
     const { step, child } = tree.take(event);
     if (step) watch.progress().changed(step, path);
     if (step && child) children.push(watchChild(watch, child, [...path, step.stepId]));
-    if (tree.status !== undefined && isTerminal(tree.status)) break;
+    if (hasEnded(tree)) break;
   }
   // A run ends after those that it waited for; their last events are read in a moment.
   await Promise.race([Promise.all(children), aborted(signal)]);
 }
+
+export const hasEnded = ({ status }: RunTree): boolean => status !== undefined && isTerminal(status);
 
 /** A child is named in its parent's log before it exists. */
 async function watchChild(watch: Watch, tree: RunTree, path: readonly string[]): Promise<void> {
@@ -46,7 +52,9 @@ export async function catchUp(store: PostgresStore, tree: RunTree): Promise<void
     for (const event of page) tree.take(event);
     if (page.length < 1000) break;
   }
-  for (const step of tree.steps.values()) for (const child of step.children) await catchUp(store, child);
+  for (const { children } of tree.steps.values()) {
+    for (const child of children) if (await store.findRun(child.runId)) await catchUp(store, child);
+  }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { AppError } from '../contracts/errors.ts';
 import { PostgresStore } from '../store/postgres-store.ts';
-import type { PostgresOptions } from '../store/sql/postgres.ts';
+import { Postgres, type PostgresOptions } from '../store/sql/postgres.ts';
 import type { Settings } from './config.ts';
 
 export interface LedgerHooks {
@@ -45,6 +45,7 @@ export async function openDatabase(settings: Settings, hooks: LedgerHooks = {}):
 export async function openLedger(settings: Settings, hooks: LedgerHooks = {}): Promise<Ledger> {
   const database = await openDatabase(settings, hooks);
   try {
+    if (!database.embedded) await probe(database.options);
     const { onWarning, ...options } = database.options;
     // Of the folder's own database, what was brought up to date is nothing that a person has to know.
     const told = database.embedded ? hooks.log : onWarning;
@@ -63,6 +64,16 @@ export async function openLedger(settings: Settings, hooks: LedgerHooks = {}): P
   } catch (error) {
     await database.close();
     throw error;
+  }
+}
+
+/** A store waits for a database that went away; one that was never there is said at once. */
+async function probe(options: PostgresOptions): Promise<void> {
+  const postgres = new Postgres({ ...options, retryForMs: 0 });
+  try {
+    await postgres.query({ text: 'select 1' });
+  } finally {
+    await postgres.close();
   }
 }
 

@@ -1,9 +1,11 @@
 import { readSnapshot } from '../../projector/read-snapshot.ts';
 import type { Command } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { readLog } from '../read-log.ts';
 import { RunTree } from '../run-tree.ts';
 import { treeLines } from '../show-tree.ts';
 import { clean, duration } from '../terminal.ts';
+import { catchUp } from '../watch-run.ts';
 
 export const status: Command = async (context) => {
   const { args, terminal, session } = context;
@@ -17,12 +19,8 @@ export const status: Command = async (context) => {
     return 0;
   }
   const tree = new RunTree(run.runId);
-  for (;;) {
-    const through = asOf === undefined ? {} : { throughSeq: asOf };
-    const page = await store.readEvents(run.runId, { afterSeq: tree.lastSeq, ...through });
-    for (const event of page) tree.take(event);
-    if (page.length === 0) break;
-  }
+  if (asOf === undefined) await catchUp(store, tree);
+  else for (const event of await readLog(context, run.runId, asOf)) tree.take(event);
   const took = snapshot.totalDurationMs === undefined ? '' : ` in ${duration(snapshot.totalDurationMs)}`;
   terminal.print(`${terminal.paint('bold', snapshot.status)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}`);
   terminal.print(
