@@ -14,7 +14,7 @@ import { readMetadata } from './read-metadata.ts';
 import { readTarget } from './read-next.ts';
 import { readStep, readStepNames } from './read-step.ts';
 import { readTask } from './read-task.ts';
-import { PlaybookScope } from './scopes.ts';
+import { PlaybookScope, RESERVED_WORDS } from './scopes.ts';
 import { findSecrets, SECRET_CURE } from './secrets.ts';
 import type { Position, SourceFile } from './source-file.ts';
 import { TemplateChecker } from './template-checker.ts';
@@ -202,10 +202,11 @@ function readWorkbook(context: CompileContext, map: LocatedMap, steps: readonly 
 }
 
 function callerNames(steps: readonly Located[]): { tasks: Set<string>; locals: Set<string>; iterator: undefined } {
-  const locals = new Set<string>();
+  const locals = new Set<string>(['input']);
   const tasks = new Set<string>();
   for (const step of steps) {
     if (step.kind !== 'map') continue;
+    inputNames(step, locals);
     const loop = getField(step, 'loop');
     const iterator = loop?.kind === 'map' ? (getField(loop, 'iterator') ?? undefined) : undefined;
     if (loop) locals.add(isText(iterator) ? iterator.value : 'item');
@@ -215,11 +216,24 @@ function callerNames(steps: readonly Located[]): { tasks: Set<string>; locals: S
       const label = task.entries.size === 1 ? [...task.entries.values()][0] : undefined;
       const name = getField(task, 'name');
       tasks.add(isText(name) ? name.value : label && label.key !== 'kind' ? label.key : `task_${i}`);
-      localNames(label?.value.kind === 'map' ? label.value : task, locals);
+      const body = label?.value.kind === 'map' ? label.value : task;
+      localNames(body, locals);
+      inputNames(body, locals);
     }
-    if (tool?.kind === 'map') localNames(tool, locals);
+    if (tool?.kind === 'map') {
+      localNames(tool, locals);
+      inputNames(tool, locals);
+    }
   }
   return { tasks, locals, iterator: undefined };
+}
+
+/** A workbook task sees what its caller gives it as `input`, and each key of that by its own name. */
+function inputNames(map: LocatedMap, into: Set<string>): void {
+  for (const spelling of ['input', 'args', 'payload']) {
+    const given = getField(map, spelling);
+    if (given?.kind === 'map') for (const name of given.entries.keys()) if (!RESERVED_WORDS.has(name)) into.add(name);
+  }
 }
 
 interface ExecutorPart {

@@ -23,4 +23,5 @@ export { initialState, type RunState } from '../kernel/state.ts';
 export { fromJson, toJson } from '../kernel/state-json.ts';
 export { runWord, stepWord, substatus } from '../kernel/status-words.ts';
 export { toSnapshot } from '../kernel/to-snapshot.ts';
+export { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
 export { upcastV1 } from '../kernel/upcast.ts';

@@ -179,3 +179,15 @@ test('the final step runs to its end whatever happened before, also if it is a l
   const rejected = play(workflow, { scripts: { start: { wait } } }, more);
   expect(rejected.snapshot.steps.at(-1)).toMatchObject({ stepId: 'last', status: 'SUCCESS' });
 });
+
+test('a task of the workbook runs with its own tool, its input, and the step’s input below that', () => {
+  const workflow = `
+- step: start
+  input: {x: 1, y: 2}
+  tool: {kind: workbook, name: calc, input: {y: "{{ workload.n }}"}}
+`;
+  const more =
+    'workload: {n: 5}\nworkbook: [{name: calc, tool: {kind: python, code: x, input: {z: "{{ input.y * 2 }}"}}}]\n';
+  const { log } = play(workflow, { scripts: { python: (call) => ({ ok: call.fields['input'] }) } }, more);
+  expect(log.at(-1)?.payload?.['result']).toEqual({ value: { x: 1, y: 5, z: 10 } });
+});

@@ -19,20 +19,14 @@ import { parseEntity, stepNameOf, unitEntity } from '../kernel/entity-path.ts';
 import { fold, foldWithReport } from '../kernel/evolve.ts';
 import { mustStop, mustStopStep, openWork, resolveLoop, type WorkUnit } from '../kernel/open-work.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
-import {
-  afterOutcome,
-  type Instruction,
-  nextInPipeline,
-  type PipelineAnswer,
-  renderFields,
-} from '../kernel/pipeline.ts';
+import { afterOutcome, type Instruction, nextInPipeline, type PipelineAnswer } from '../kernel/pipeline.ts';
 import { compilePipeline } from '../kernel/pipeline-plan.ts';
 import type { PipelineContext } from '../kernel/pipeline-scope.ts';
 import { resumePipeline } from '../kernel/pipeline-state.ts';
 import { initialState, type RunState } from '../kernel/state.ts';
 import { toSnapshot } from '../kernel/to-snapshot.ts';
 import { runStarted, TEST_CONTEXT, TEST_PLAN_REF } from './record-log.ts';
-import { type Script, type SimulatedCall, type SimulatedOutcome, taskOutcome } from './simulated-call.ts';
+import { calledTask, type Script, type SimulatedCall, type SimulatedOutcome, taskOutcome } from './simulated-call.ts';
 import { SimulatedUnit, unitKey } from './simulated-unit.ts';
 import { MemoryLog } from './stamp-events.ts';
 import { seededRandom, VirtualClock } from './virtual-clock.ts';
@@ -321,32 +315,30 @@ class Simulator {
 
   #answer(unit: SimulatedUnit, run: Instruction & { do: 'run' }, context: PipelineContext): SimulatedOutcome {
     const { task } = run;
-    const rendered = renderFields(context, run.state, {});
-    if ('need' in rendered) throw new AppError('INTERNAL', 'The simulator keeps every value in the log.');
+    const { called, fields } = calledTask(context, task, run.state);
     const woken = this.#wokenBy(unit);
     const call: SimulatedCall = {
       stepId: unit.stepId,
       step: unit.step,
       task: task.name,
-      kind: task.kind,
+      kind: called.kind,
       run: run.state.runs[task.name] ?? 1,
       attempt: run.attempt,
       logicalAttempt: unit.attempt,
       ...(unit.index === undefined ? {} : { index: unit.index, item: context.iteration?.item }),
-      fields: rendered.fields,
-      input: rendered.input,
+      fields,
       now: this.#now,
       ...(woken === undefined ? {} : { woken }),
     };
     const { scripts = {} } = this.#options;
-    for (const name of [`${unit.step}/${task.name}`, unit.step, task.kind]) {
+    for (const name of [`${unit.step}/${task.name}`, unit.step, called.kind]) {
       const script = Object.hasOwn(scripts, name) ? scripts[name] : undefined;
       const answer = script === undefined ? undefined : this.#read(name, script, call);
       if (answer) return answer;
     }
     if (woken?.outcome === 'failed') return { error: { code: 'CHILD_RUN_FAILED', message: 'The child run failed.' } };
     if (woken && 'result' in woken) return { ok: woken.result };
-    return { ok: rendered.fields['result'] ?? null };
+    return { ok: fields['result'] ?? null };
   }
 
   #read(name: string, script: Script, call: SimulatedCall): SimulatedOutcome | undefined {
