@@ -10,7 +10,6 @@ export type StepStatus = (typeof STEP_STATUSES)[number];
 
 /** The canonical substatus words, strongest first: when several hold, the first one is shown. */
 export const RUN_SUBSTATUSES = ['DRAINING', 'CONTINUE_AS_NEW', 'RECOVERING', 'WAITING_APPROVAL', 'RETRYING'] as const;
-export type RunSubstatus = (typeof RUN_SUBSTATUSES)[number];
 
 /** A move of the run: from which states, to which. `null` as a source is the run that does not exist yet. */
 export interface RunMove {
