@@ -4,6 +4,7 @@ import type { Postgres } from './sql/postgres.ts';
 const CHANNEL = 'runledger_work';
 /** Notifications of one process are coalesced: the first at once, then at most this often. */
 const EVERY_MS = 5;
+const RECONNECT_MS = 1000;
 
 /** What workers tell each other beside the rows: that there is something to take, or that a run must stop. */
 export interface WorkSignals {
@@ -95,6 +96,10 @@ export class PostgresWorkSignals implements WorkSignals {
     const client = await this.#postgres.dedicated();
     client.on('end', () => {
       this.#client = undefined;
+      // Whoever waits to be woken listens again when the database is back.
+      if (!this.#closed && this.#wakers.size > 0) {
+        setTimeout(() => this.#connect().catch(() => {}), RECONNECT_MS).unref();
+      }
     });
     client.on('notification', ({ payload }) => {
       const [work, stops] = (payload ?? '').split(';');

@@ -97,6 +97,37 @@ test('WE-1a a no-op step writes six events', async () => {
   expect(of(events, 'RunStarted')[0]?.payload?.['validationReport']).toMatchObject({ status: 'VALID' });
 });
 
+test.each(['start', 'two'])(
+  'what the log cannot take fails its step instead of being delivered for ever (%s)',
+  async (at) => {
+    const set = (step: string): string => (step === at ? `set: {ctx.big: "{{ range(60000) | list }}"},` : '');
+    const events = await bench.run(
+      playbook(`
+- {step: start, tool: {kind: noop, result: 1}, ${set('start')} next: {arcs: [{step: two, when: "{{ event.name == 'step.done' }}"}]}}
+- {step: two, tool: {kind: noop, result: 2}, ${set('two')} next: {arcs: []}}
+`),
+    );
+    expect(events.at(-1)).toMatchObject({
+      eventType: 'RunFailed',
+      payload: { rootCause: { stepId: at, error: { code: 'EVENT_TOO_LARGE' } } },
+    });
+  },
+);
+
+test('an iteration whose result the log cannot take fails, and the loop with it', async () => {
+  const events = await bench.run(
+    playbook(`
+- step: start
+  loop: {in: "{{ [1, 2] }}", iterator: n, spec: {mode: sequential}}
+  tool: {kind: noop, result: "{{ range(60000) | list }}", spec: {result: {inline_max_bytes: 10000000}}}
+`),
+  );
+  expect(events.at(-1)).toMatchObject({
+    eventType: 'RunFailed',
+    payload: { error: { code: 'LOOP_ITERATIONS_FAILED' } },
+  });
+});
+
 describe('secrets', () => {
   test('ES-2a ES-2b a secret is resolved on the worker, by tenant and environment, and leaves it nowhere', async () => {
     const events = await bench.run(

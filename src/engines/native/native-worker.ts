@@ -3,8 +3,9 @@ import { hostname } from 'node:os';
 import { AppError } from '../../contracts/errors.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import type { Lease } from '../../store/work.ts';
+import { doUnit } from './do-unit.ts';
 import { HeldUnit } from './held-unit.ts';
-import { type UnitPorts, workUnit } from './unit-work.ts';
+import type { UnitPorts } from './unit-work.ts';
 
 export interface NativeWorkerOptions {
   /** Units that run at once. */
@@ -141,7 +142,7 @@ export class NativeWorker {
       this.#held.add(held);
       let leases: readonly Lease[] = [];
       try {
-        leases = await workUnit(this.#ports, held);
+        leases = await doUnit(this.#ports, held);
       } catch (error) {
         await this.#failed(held, error);
       } finally {

@@ -14,7 +14,7 @@ import { runUnit, type UnitEnd } from '../../worker/step-runner.ts';
 import type { UnitHost } from '../../worker/unit-host.ts';
 import { follow } from './commit-decision.ts';
 import type { HeldUnit } from './held-unit.ts';
-import { openStep, type UnitPorts, type UnitWork } from './unit-work.ts';
+import { openStep, type UnitPorts, type UnitWork, unstorable } from './unit-work.ts';
 import { type WorkPlan, workChanges } from './work-changes.ts';
 
 /** So many steps, or so long, may be decided and not yet stored. */
@@ -94,7 +94,13 @@ export class StepChain {
     try {
       return await this.#line(first);
     } catch (thrown) {
-      if (!(thrown instanceof Refused)) throw thrown;
+      if (!(thrown instanceof Refused)) {
+        // Something of the line cannot be stored as it is: taken again step by step, the one at fault fails.
+        const { key } = this.#held;
+        if (!unstorable(thrown) || key?.kind !== 'step') throw thrown;
+        await this.#ports.refresh(this.#view);
+        return this.#unit.step(key);
+      }
       if (thrown.isLost) return thrown.leases;
       await this.#ports.refresh(this.#view);
       const { first: piece } = thrown;

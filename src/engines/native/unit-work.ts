@@ -1,10 +1,11 @@
 import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
+import type { ErrorInfo } from '../../contracts/values.ts';
 import type { EventDraft } from '../../kernel/commands.ts';
 import { stepNameOf, unitEntity } from '../../kernel/entity-path.ts';
 import { isUncatchable } from '../../kernel/failures.ts';
 import { isLoopFailing } from '../../kernel/loops.ts';
-import { mustStop, mustStopStep, resolveLoop } from '../../kernel/open-work.ts';
+import { mustStopStep, resolveLoop } from '../../kernel/open-work.ts';
 import type { RunState, StepState, WaitState } from '../../kernel/state.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import { stampEvent } from '../../store/stamp-event.ts';
@@ -21,7 +22,6 @@ import { commitDecision, type DecisionPorts, type DecisionRequest } from './comm
 import type { HeldUnit } from './held-unit.ts';
 import { loopResult } from './loop-result.ts';
 import type { RunViews } from './run-views.ts';
-import { StepChain } from './step-chain.ts';
 
 /** What a worker's units need beside their own lease. */
 export interface UnitPorts extends DecisionPorts {
@@ -41,31 +41,7 @@ export interface UnitPorts extends DecisionPorts {
 /** How soon a wait for a child looks again by itself, should nobody wake it. */
 const CHILD_POLL_MS = 15_000;
 
-/** Does what a unit asks for, and gives the leases of what follows. */
-export async function workUnit(ports: UnitPorts, held: HeldUnit): Promise<readonly Lease[]> {
-  const { key } = held;
-  if (!key) return [];
-  if (key.kind === 'relay') {
-    await ports.relaySignal(held.runId, key.signalType, key.signalId);
-    await ports.work.discard(held);
-    return [];
-  }
-  const view = await ports.views.get(held.runId);
-  const unit = new UnitWork(ports, held, view);
-  switch (key.kind) {
-    case 'step':
-      return ports.runAhead ? new StepChain(ports, held, view, unit).run(key) : unit.step(key);
-    case 'iteration':
-      return unit.iteration(key);
-    case 'loopEnd':
-      return unit.loopEnd(key);
-    case 'wait':
-      return unit.wait(key.entity);
-    case 'grace':
-      return unit.decide({ ask: (state) => (mustStop(state) ? { type: 'cancelGraceOver' } : undefined) });
-  }
-}
-
+/** The kinds of units, each under the lease of one of them. */
 export class UnitWork {
   readonly #ports: UnitPorts;
   readonly #held: HeldUnit;
@@ -99,6 +75,18 @@ export class UnitWork {
    * stands, or it can no longer be, and the attempt fails as soon as the store answers.
    */
   async settle(place: UnitPlace, end: Extract<UnitEnd, { kind: 'settled' }>): Promise<readonly Lease[]> {
+    try {
+      return await this.#settleInTime(place, end);
+    } catch (thrown) {
+      const error = unstorable(thrown);
+      if (!error) throw thrown;
+      // Delivered again it would come to the same: the step fails, with as little as there is to say.
+      const settled = { status: 'failed', error } as const;
+      return this.#settleInTime(place, { ...end, settled, set: {}, facts: essential(end.facts) });
+    }
+  }
+
+  async #settleInTime(place: UnitPlace, end: Extract<UnitEnd, { kind: 'settled' }>): Promise<readonly Lease[]> {
     const { stepId, attempt } = place;
     const { settled, set, facts } = end;
     const engineAttempt = this.#held.deliveries;
@@ -124,7 +112,7 @@ export class UnitWork {
     const message = `The end of the step was not stored within ${this.#ports.budget.millis} ms.`;
     const error = { category: 'store', code: 'WRITE_BUDGET_EXCEEDED', message, retryable: true };
     const settled = { status: 'failed', error } as const;
-    const begun = facts.filter(({ eventType }) => eventType === 'StepStarted' || eventType.startsWith('Effect'));
+    const begun = essential(facts);
     const engineAttempt = this.#held.deliveries;
     return this.decide({ facts: begun, ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt, settled }) });
   }
@@ -153,7 +141,14 @@ export class UnitWork {
     const end = await runUnit(this.#ports.runner, this.host(place, begun, isRedelivered, items[index]));
     await faultPoint('iteration.before-settle');
     if (end.kind === 'parked') return this.park(place, end);
-    return this.#endIteration(place, end);
+    try {
+      return await this.#endIteration(place, end);
+    } catch (thrown) {
+      const error = unstorable(thrown);
+      if (!error) throw thrown;
+      const settled = { status: 'failed', error } as const;
+      return this.#endIteration(place, { ...end, settled, set: {}, facts: essential(end.facts) });
+    }
   }
 
   /** Iteration facts commute: no head is asked for, and the store hands out what comes next. */
@@ -296,6 +291,9 @@ export class UnitWork {
     });
     if (result.done) return result.leases;
     if (result.why === 'lost') return [];
+    if (result.why === 'rejected' && result.code !== 'INVALID_TRANSITION') {
+      throw new AppError(result.code, result.message);
+    }
     // The step ended without us (a cancellation, the end of its grace): what was done to the world stays known.
     await this.#keepOutcomes(request.facts ?? []);
     return this.#discard();
@@ -431,6 +429,19 @@ export class UnitWork {
       findReceipt: (key) => work.findReceipt(view.run.tenantId, key),
     };
   }
+}
+
+/** Why the log cannot take an event as it is, however often it is sent. */
+export function unstorable(thrown: unknown): ErrorInfo | undefined {
+  if (!(thrown instanceof AppError)) return undefined;
+  const { code, message } = thrown;
+  if (code !== 'EVENT_TOO_LARGE' && code !== 'SCHEMA_VALIDATION_FAILED') return undefined;
+  return { category: 'limit', code, message: message.slice(0, 2000), retryable: false };
+}
+
+/** What must be in the log whatever else is lost: that the unit began, and what was done to the world. */
+function essential(facts: readonly EventDraft[]): EventDraft[] {
+  return facts.filter(({ eventType }) => /^(StepStarted|LoopIteration(Scheduled|Started)|Effect)/.test(eventType));
 }
 
 /** The step attempt if it is to be run. */
