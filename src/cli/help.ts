@@ -16,7 +16,7 @@ Try it: runledger run examples/hello.yaml
 `;
 }
 
-export function usageLine(name: string, row: CommandRow): string {
+function usageLine(name: string, row: CommandRow): string {
   return ['runledger', name, ...row.positionals, '[FLAGS]'].join(' ');
 }
 
@@ -30,7 +30,7 @@ export function commandHelp(name: string, row: CommandRow): string {
   return `${sections.join('\n\n')}\n`;
 }
 
-export function flagName(name: string, flag: Flag): string {
+function flagName(name: string, flag: Flag): string {
   const short = flag.short === undefined ? '' : `-${flag.short}, `;
   return `${short}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
 }

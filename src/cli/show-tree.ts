@@ -11,7 +11,7 @@ const COLOR: Readonly<Record<StepMark, Color>> = {
 const NAME_WIDTH = 24;
 
 /** What stands behind the name of a step: how far, how long, why. */
-export function stepFacts(step: StepLine, now: number): string {
+function stepFacts(step: StepLine, now: number): string {
   const facts: string[] = [];
   const { loop, durationMs, startedAt } = step;
   if (loop) {

@@ -7,6 +7,7 @@ export type { RunStatus, StepStatus } from '../contracts/states.ts';
 export type { ArtifactRef, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
 export { canonicalJson } from '../lib/canonical-json.ts';
 export { idempotencyKey } from '../lib/idempotency-key.ts';
+export { defineConfig, type RunledgerConfig } from '../runtime/config.ts';
 export {
   type DeclaredEffect,
   defineTool,

@@ -142,7 +142,10 @@ async function importConfig(file: string): Promise<unknown> {
       `Node ${process.version} needs tsx to read ${file}: npm install --save-dev tsx`,
     );
   }
-  return (await loader.tsImport(url, import.meta.url)).default;
+  const { default: exported } = await loader.tsImport(url, import.meta.url);
+  // Where the project is not of type module, the file is read as CommonJS, and its exports are one level down.
+  const inner = exported as { __esModule?: boolean; default?: unknown } | undefined;
+  return inner?.__esModule ? inner.default : exported;
 }
 
 const TEXTS = ['databaseUrl', 'folder', 'tenant', 'project', 'environment', 'secretsFile'];

@@ -116,6 +116,15 @@ describe('bad input is refused with a code, a place and a next step', () => {
   });
 });
 
+test('runledger.config.ts is read without a build step, and the environment wins over it', async () => {
+  const text = "const tenant: string = 'acme';\nexport default { tenant, project: 'books' } satisfies object;\n";
+  await writeFile(join(folder, 'own.config.ts'), text);
+  const args = ['run', example('hello.yaml'), '--config', 'own.config.ts', '--json'];
+  const { runId } = jsonOf(await cli(args, { env: { RUNLEDGER_PROJECT: 'shop' } }));
+  const { run } = jsonOf(await cli(['status', runId as string, '--json']));
+  expect(run).toMatchObject({ tenantId: 'acme', projectId: 'shop', environmentId: 'dev' });
+});
+
 test('a database without the schema is refused until it is migrated', async () => {
   const empty = await createTestDatabase({ empty: true });
   try {

@@ -33,7 +33,10 @@ function inTerminal(args: readonly string[], screen: Screen = {}): Promise<{ cod
   const { PATH = '', HOME = '' } = process.env;
   const env = { PATH, HOME, LANG: 'C.UTF-8', TERM: 'xterm-256color', DATABASE_URL: database.url, ...screen.env };
   const words = [String(columns), String(rows), type?.after ?? '', type?.keys ?? '', process.execPath, builtCli()];
-  const child = spawn('python3', [join(import.meta.dirname, 'in_terminal.py'), ...words, ...args], { cwd: folder, env });
+  const child = spawn('python3', [join(import.meta.dirname, 'in_terminal.py'), ...words, ...args], {
+    cwd: folder,
+    env,
+  });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     text += chunk;
