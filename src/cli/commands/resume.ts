@@ -31,5 +31,12 @@ export const resume: Command = async (context) => {
     return 0;
   }
   if (!terminal.json) terminal.print(terminal.paint('dim', `run ${runId.slice(0, 8)} goes on`));
+  const held = (await (await session.store()).work.list(runId)).filter(({ leaseOwner }) => leaseOwner !== undefined);
+  for (const { unit, leaseOwner, leaseExpiresAt } of held) {
+    // A worker that was killed could not hand back what it held; until its lease ends nobody knows that it is dead.
+    const isOther = leaseOwner !== runtime.worker?.owner && Date.parse(leaseExpiresAt ?? '') > Date.now();
+    if (isOther)
+      terminal.note(`${unit} is held by ${leaseOwner} until ${leaseExpiresAt?.slice(11, 19)} UTC, unless it renews`);
+  }
   return driveRun(context, runtime, runId, { skipPast: true, sink: logs.connect });
 };
