@@ -109,7 +109,7 @@ end $$;
 
 -- Gives leases back: anybody may take the unit after `delay_ms`.
 create function runledger.release_work(w_run bigint[], w_unit text[], w_fence bigint[], delay_ms integer, error text) returns void
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 begin
   for i in 1 .. coalesce(array_length(w_run, 1), 0) loop
     update runledger.work set lease_owner = null, fence = 0, last_error = coalesce(error, last_error),
@@ -121,7 +121,7 @@ end $$;
 -- Gives the holder of a lease another one, so that whatever it sent under the old one can no longer be stored. Null: the unit
 -- has ended, or is somebody else's.
 create function runledger.burn_work(of_run bigint, of_unit text, of_fence bigint, ttl_ms integer) returns bigint
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   f bigint;
 begin
@@ -132,7 +132,7 @@ end $$;
 
 -- Removes a unit that the log no longer asks for.
 create function runledger.discard_work(of_run bigint, of_unit text, of_fence bigint) returns boolean
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 begin
   delete from runledger.work where run_key = of_run and unit = of_unit and fence = of_fence;
   return found;
@@ -140,7 +140,7 @@ end $$;
 
 -- Something that a unit waits for has happened. A unit that somebody holds is left alone; it looks again by itself.
 create function runledger.wake_work(of_run text, of_unit text) returns boolean
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 begin
   update runledger.work w set available_at = clock_timestamp()
    where w.run_key = (select r.run_key from runledger.runs r where r.run_id = of_run) and w.unit = of_unit and w.lease_owner is null;
@@ -151,7 +151,7 @@ end $$;
 -- since, nothing is done and the answer is null.
 create function runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[],
     l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_stopped boolean[], l_skip text[]) returns integer
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   run_tenant text; seq bigint; added integer;
 begin
@@ -305,7 +305,7 @@ end $$;
 
 -- Hands out the iterations that there is room for, or the end of the loop. With an owner they come leased to it, as fence:unit.
 create function runledger.fill_loop(of_run bigint, of_step text, of_tenant text, owner text, ttl_ms integer, now_at timestamptz) returns text[]
-  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   lo runledger.loops; st smallint; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
 begin
@@ -347,7 +347,7 @@ create function runledger.start_runs(
   w_index integer[], w_unit text[], w_due text[], w_owner text[], w_ttl integer[],
   out run_keys bigint[], out run_ids text[], out created boolean[],
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[], out fences bigint[]
-) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 begin
   select x.run_keys, x.run_ids, x.created, x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos
     into run_keys, run_ids, created, seqs, us, other_us, fresh, answers, infos
