@@ -1,15 +1,11 @@
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { errorOf, isObject, type JsonObject, objectOf, textOf } from './payload-reader.ts';
-import { isDuplicate, SEEN } from './reduce-step.ts';
+import { isDuplicate, noteHandled, SEEN } from './reduce-step.ts';
 import type { OpenIteration, RunFailure, Verdict, WaitState } from './state.ts';
 import { copyStep, findStep, some } from './step-state.ts';
 import { leave, selectedOf } from './tokens.ts';
 import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from './work.ts';
-
-/** RunCompleted lists so many handled failures, with so much of each message: it must fit into one event. */
-const MAX_HANDLED = 500;
-const MAX_MESSAGE = 200;
 
 function nextEvaluated(work: Work, event: KernelEvent): void {
   if (event.erased) noteErased(work, event);
@@ -31,10 +27,7 @@ function nextEvaluated(work: Work, event: KernelEvent): void {
     draft.open = draft.open.set(step.stepId, kept, owner);
     return;
   }
-  if (step.status === 'FAILED' && step.error && draft.handled.length < MAX_HANDLED) {
-    const error = { ...step.error, message: step.error.message.slice(0, MAX_MESSAGE) };
-    draft.handled = [...draft.handled, { stepId: step.stepId, error }];
-  }
+  noteHandled(work, step);
   leave(work, step, SEEN.NextEvaluated, selectedOf(payload['selected']), textOf(payload['boundary']));
 }
 

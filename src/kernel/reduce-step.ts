@@ -17,6 +17,7 @@ import {
 } from './payload-reader.ts';
 import { type Arrival, type CarriedLoop, type Cause, includesName, type LoopEnd, type StepState } from './state.ts';
 import {
+  boundaryOf,
   copyStep,
   findStep,
   finishedOf,
@@ -227,7 +228,21 @@ function carried(work: Work, event: KernelEvent): void {
   if (step.status === 'SKIPPED') step.skipReason = textOf(payload['skipReason']) ?? '';
   end(work, step, event, payload);
   draft.open = draft.open.set(stepId, step, owner);
-  if (payload['unrouted'] !== true) leave(work, step, SEEN.NextEvaluated, selectedOf(payload['tokens']));
+  if (step.status === 'SUCCESS') draft.lastResult = step.result ?? draft.lastResult;
+  if (payload['unrouted'] === true) return;
+  noteHandled(work, step);
+  leave(work, step, SEEN.NextEvaluated, selectedOf(payload['tokens']), boundaryOf(step));
+}
+
+/** RunCompleted lists so many handled failures, with so much of each message: it must fit into one event. */
+const MAX_HANDLED = 500;
+const MAX_MESSAGE = 200;
+
+/** The token of a failed step goes on: the plan has handled the failure. */
+export function noteHandled({ draft }: Work, { status, stepId, error: met }: StepState): void {
+  if (status !== 'FAILED' || !met || draft.handled.length >= MAX_HANDLED) return;
+  const error = { ...met, message: met.message.slice(0, MAX_MESSAGE) };
+  draft.handled = [...draft.handled, { stepId, error }];
 }
 
 /** Held back: the reason is shown until the attempt begins. */

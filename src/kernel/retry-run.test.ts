@@ -205,3 +205,23 @@ test('a branch that a cycle repeated keeps its instances and its ancestors in th
   expect(run.complete('g#2')).toContain('StepScheduled z');
   expect(run.state.open.get('z')?.args).toEqual({ n: 2 });
 });
+
+test('a failure that the old run handled is listed when the retry completes, and the last result is still the last', () => {
+  const old = new Scenario(
+    buildPlan([
+      { stepId: 'a', next: ['h'] },
+      { stepId: 'h', next: { mode: 'exclusive', arcs: [{ step: 'z', when: '{{ h + ctx.add > 9 }}' }] } },
+      { stepId: 'z' },
+    ]),
+  );
+  old.start();
+  old.fail('a', { code: 'E1' });
+  expect(old.complete('h', 5, { add: {} }).at(-1)).toBe('RunFailed');
+  const run = new Scenario(old.plan, 'run-2');
+  run.when({ ...retry(old), old: { ...old.state, ctx: { add: 1 } } });
+  expect(run.start()).toEqual(['RunStarted', 'NextEvaluated h', 'RunCompleted']);
+  expect(run.log.at(-1)?.payload).toMatchObject({
+    result: { value: 5 },
+    handledFailures: [{ stepId: 'a', error: { code: 'E1' } }],
+  });
+});

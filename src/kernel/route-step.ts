@@ -8,15 +8,8 @@ import { isUncatchable, mayRetryStep } from './failures.ts';
 import { isObject, type JsonObject } from './payload-reader.ts';
 import type { RunScope } from './run-scope.ts';
 import type { StepState } from './state.ts';
-import { finishedOf } from './step-state.ts';
+import { boundaryOf, finishedOf } from './step-state.ts';
 import { finishedValue } from './step-values.ts';
-
-/** The name of the boundary at which arcs are evaluated. */
-function boundaryOf(step: StepState): string {
-  if (step.status === 'SKIPPED') return 'step.skipped';
-  if (step.status === 'FAILED') return 'step.failed';
-  return step.loopEnd ? 'loop.done' : 'step.done';
-}
 
 /** An instance ended: it runs again if its policy says so, else its arcs are evaluated. */
 export function routeStep(d: Deciding, step: StepState): void {

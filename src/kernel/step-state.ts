@@ -126,3 +126,10 @@ export function some<K extends string, V>(key: K, value: V | undefined): { [P in
 export function findStep(state: RunState, stepId: string): StepState | undefined {
   return state.open.get(stepId) ?? state.done.get(stepId);
 }
+
+/** The name of the boundary at which arcs are evaluated. */
+export function boundaryOf(step: StepState): string {
+  if (step.status === 'SKIPPED') return 'step.skipped';
+  if (step.status === 'FAILED') return 'step.failed';
+  return step.loopEnd ? 'loop.done' : 'step.done';
+}
