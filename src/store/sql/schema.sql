@@ -497,6 +497,23 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION runledger.burn_work(of_run bigint, of_unit text, of_fence bigint, ttl_ms integer)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  f bigint;
+begin
+  update runledger.work set fence = nextval('runledger.fences'), available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+   where run_key = of_run and unit = of_unit and fence = of_fence returning fence into f;
+  return f;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION runledger.claim_projections(keys bigint[])
  RETURNS TABLE(run_key bigint, run_id text, tenant_id text, project_id text, environment_id text, last_seq bigint, watermark bigint, stale_until bigint, state_bytes integer, age_ms double precision, claimed boolean)
  LANGUAGE plpgsql
@@ -732,6 +749,8 @@ CREATE OR REPLACE FUNCTION runledger.discard_work(of_run bigint, of_unit text, o
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 begin
   delete from runledger.work where run_key = of_run and unit = of_unit and fence = of_fence;
@@ -789,6 +808,8 @@ CREATE OR REPLACE FUNCTION runledger.fill_loop(of_run bigint, of_step text, of_t
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 declare
   lo runledger.loops; st smallint; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
@@ -846,7 +867,7 @@ begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
   execute format('grant execute on function runledger.claim_work, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
 end $function$
 ;
 
@@ -901,6 +922,8 @@ CREATE OR REPLACE FUNCTION runledger.release_work(w_run bigint[], w_unit text[],
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 begin
   for i in 1 .. coalesce(array_length(w_run, 1), 0) loop
@@ -940,6 +963,8 @@ CREATE OR REPLACE FUNCTION runledger.repair_work(of_run bigint, at_seq bigint, u
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 declare
   run_tenant text; seq bigint; added integer;
@@ -964,6 +989,8 @@ CREATE OR REPLACE FUNCTION runledger.start_runs(n_id text[], n_tenant text[], n_
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 begin
   select x.run_keys, x.run_ids, x.created, x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos
@@ -988,6 +1015,8 @@ CREATE OR REPLACE FUNCTION runledger.wake_work(of_run text, of_unit text)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
 AS $function$
 begin
   update runledger.work w set available_at = clock_timestamp()
