@@ -1,5 +1,6 @@
 import type { StoredValue } from '../contracts/values.ts';
 import { ExternalValue, ResultValue } from './expressions/external-value.ts';
+import { isObject } from './payload-reader.ts';
 import type { Finished } from './state.ts';
 
 /** What templates see of a stored value: itself, or a stand-in that knows the extracted fields and asks for the rest. */
@@ -36,7 +37,9 @@ function extraOf(step: Finished): Record<string, unknown> {
   if (step.loop) Object.assign(extra, step.loop);
   if (step.status === 'FAILED') {
     extra['error'] = step.error && { ...step.error, kind: step.error.category };
-    if (step.result === undefined) extra['status'] = 'error';
+    // A result that the failing task gave may have a status of its own, such as that of a response.
+    const { result } = step;
+    if (result === undefined || ('value' in result && !isObject(result.value))) extra['status'] = 'error';
   }
   if (step.status === 'SKIPPED') Object.assign(extra, { status: 'skipped', reason: step.reason ?? '' });
   return extra;

@@ -191,3 +191,19 @@ test('a task of the workbook runs with its own tool, its input, and the step’s
   const { log } = play(workflow, { scripts: { python: (call) => ({ ok: call.fields['input'] }) } }, more);
   expect(log.at(-1)?.payload?.['result']).toEqual({ value: { x: 1, y: 5, z: 10 } });
 });
+
+test('a handler reads why a step failed or was skipped under its name', () => {
+  const workflow = `
+- step: start
+  spec: {policy: {admit: {rules: [{else: {then: {allow: false, reason: not now}}}]}}}
+  tool: {kind: noop}
+  next: {arcs: [{step: broken}]}
+- step: broken
+  tool: {kind: python, code: x}
+  next: {arcs: [{step: handler, when: "{{ broken.status == 'error' }}"}]}
+- step: handler
+  tool: {kind: noop, result: ["{{ start.status }}", "{{ start.reason }}", "{{ broken.error.code }}", "{{ broken.data }}"]}
+`;
+  const { log } = play(workflow, { scripts: { python: { error: { code: 'E1' } } } });
+  expect(log.at(-1)?.payload?.['result']).toEqual({ value: ['skipped', 'not now', 'E1', null] });
+});
