@@ -33,11 +33,18 @@ export function renderWorkbook(
   const scope = scopes.scope(state, caller, undefined, { ...input, input, keychain });
   try {
     const own = compiled(context.plan, named).evaluate(scope, scopes.options) as JsonObject;
-    return { fields: mergeInput(own, input) };
+    return { fields: mergeInput(withoutBlanks(own), input) };
   } catch (thrown) {
     if (thrown instanceof NeedValues) return { need: thrown.refs };
     throw thrown;
   }
+}
+
+/** `input: {city: null}` in a workbook declares what the caller gives, and does not take it away. */
+function withoutBlanks(fields: JsonObject): JsonObject {
+  const { input } = fields;
+  if (!isObject(input)) return fields;
+  return { ...fields, input: Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null)) };
 }
 
 const COMPILED = new WeakMap<Task, CompiledValue>();

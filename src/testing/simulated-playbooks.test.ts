@@ -187,7 +187,7 @@ test('a task of the workbook runs with its own tool, its input, and the step’s
   tool: {kind: workbook, name: calc, input: {y: "{{ workload.n }}"}}
 `;
   const more =
-    'workload: {n: 5}\nworkbook: [{name: calc, tool: {kind: python, code: x, input: {z: "{{ input.y * 2 }}"}}}]\n';
+    'workload: {n: 5}\nworkbook: [{name: calc, tool: {kind: python, code: x, input: {y: null, z: "{{ input.y * 2 }}"}}}]\n';
   const { log } = play(workflow, { scripts: { python: (call) => ({ ok: call.fields['input'] }) } }, more);
   expect(log.at(-1)?.payload?.['result']).toEqual({ value: { x: 1, y: 5, z: 10 } });
 });
