@@ -14,7 +14,7 @@ const APPEND: Statement = {
     select ${ANSWER_COLUMNS}
       from runledger.append_core($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::integer[],
              $7::smallint[], $8::bigint[], $9::smallint[], $10::text[], $11::integer[], $12::integer[], $13::text[], $14::integer[],
-             $15::integer[], $16::integer[], $17::integer[], $18::integer[], $19::bytea)`,
+             $15::integer[], $16::integer[], $17::integer[], $18::integer[], $19::bytea, $20::boolean)`,
 };
 
 const APPEND_ONE: Statement = {
@@ -69,15 +69,26 @@ export async function appendEvents(postgres: Postgres, calls: readonly PreparedC
     .map((_, i) => i)
     .sort((a, b) => (calls[a] as PreparedCall).runKey - (calls[b] as PreparedCall).runKey);
   const sorted = order.map((i) => calls[i] as PreparedCall);
+  const parameters = encodeCalls(sorted);
   // A deadlock is answered by splitting the batch, not by repeating it.
-  const [row] = await postgres.query<AppendRow>(APPEND, encodeCalls(sorted), {
-    contention: calls.length > 1 ? 'throw' : 'retry',
+  const contention = calls.length > 1 ? 'throw' : 'retry';
+  const send = (assumeNew: boolean) =>
+    postgres.query<AppendRow>(APPEND, [...parameters, assumeNew], { contention }).then(([row]) => row as AppendRow);
+  const row = await send(true).catch((error: unknown) => {
+    if (isDoubt(error)) return send(false);
+    throw error;
   });
   const answers: CallAnswer[] = [];
-  readAnswers(sorted, row as AppendRow).forEach((answer, at) => {
+  readAnswers(sorted, row).forEach((answer, at) => {
     answers[order[at] as number] = answer;
   });
   return answers;
+}
+
+/** An event of the batch was stored before, or a call was refused that perhaps was: nothing has happened yet. */
+function isDoubt(error: unknown): boolean {
+  const code = (error as { code?: string }).code;
+  return code === '23505' || code === 'RL003';
 }
 
 export function readAnswers(calls: readonly PreparedCall[], row: AppendRow): CallAnswer[] {

@@ -245,7 +245,7 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON runledger.run_events_p0 FO
 
 CREATE TRIGGER append_only_truncate BEFORE TRUNCATE ON runledger.run_events_p0 FOR EACH STATEMENT EXECUTE FUNCTION runledger.refuse_change();
 
-CREATE OR REPLACE FUNCTION runledger.append_core(c_run bigint[], c_count integer[], c_expect bigint[], s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[], e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[])
+CREATE OR REPLACE FUNCTION runledger.append_core(c_run bigint[], c_count integer[], c_expect bigint[], s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[], e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, assume_new boolean DEFAULT false, OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[])
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -287,7 +287,7 @@ begin
   now_xid := pg_current_xact_id()::text::bigint;
   select era into now_era from runledger.stream_state;
 
-  has_stored := exists (
+  has_stored := not assume_new and exists (
     select from unnest(e_run) with ordinality u(run, ord),
       lateral (select substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32)) k(key),
       lateral (
@@ -396,6 +396,8 @@ begin
       end if;
     end if;
     if answer <> 0 then
+      -- It may be refused only because it was stored before.
+      if assume_new then raise exception 'a refusal needs a look for duplicates' using errcode = 'RL003'; end if;
       answers[c] := answer;
       for i in a .. z loop
         -- What the accepted part of the call noted about its steps is undone.

@@ -13,6 +13,8 @@ create function runledger.append_core(
   s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[],
   e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
+  -- Duplicates are rare: without looking for them first, one is found by the unique index and the caller asks again.
+  assume_new boolean default false,
   -- The sequence of every event, null where it was refused; the store time of those that have another than `us`;
   -- false where an event was stored before (null means new); the answer to every call (null means accepted) and what it is about.
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[]
@@ -53,7 +55,7 @@ begin
   now_xid := pg_current_xact_id()::text::bigint;
   select era into now_era from runledger.stream_state;
 
-  has_stored := exists (
+  has_stored := not assume_new and exists (
     select from unnest(e_run) with ordinality u(run, ord),
       lateral (select substring(e_bytes from (u.ord::integer - 1) * 96 + 17 for 32)) k(key),
       lateral (
@@ -162,6 +164,8 @@ begin
       end if;
     end if;
     if answer <> 0 then
+      -- It may be refused only because it was stored before.
+      if assume_new then raise exception 'a refusal needs a look for duplicates' using errcode = 'RL003'; end if;
       answers[c] := answer;
       for i in a .. z loop
         -- What the accepted part of the call noted about its steps is undone.
