@@ -37,9 +37,14 @@ test('whatever is asked, the answer is a time that can be waited', () => {
     { requiredKeys: [] },
   );
   fc.assert(
-    fc.property(policy, fc.integer({ min: -3, max: 1e9 }), fc.double({ min: 0, max: 0.999, noNaN: true }), (p, n, r) => {
-      const wait = backoffMillis(p as never, n, r);
-      expect(Number.isFinite(wait) && wait >= 0).toBe(true);
-    }),
+    fc.property(
+      policy,
+      fc.integer({ min: -3, max: 1e9 }),
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      (p, n, r) => {
+        const wait = backoffMillis(p as never, n, r);
+        expect(Number.isFinite(wait) && wait >= 0).toBe(true);
+      },
+    ),
   );
 });
