@@ -30,6 +30,8 @@ export interface CompiledPipeline {
   readonly iterator: string | undefined;
   readonly input: CompiledValue | undefined;
   readonly stepSet: readonly Assignment[];
+  /** The names of its own that its tasks assign, at whatever time. */
+  readonly locals: ReadonlySet<string>;
 }
 
 const PIPELINES = new WeakMap<Plan, Map<string, CompiledPipeline>>();
@@ -49,6 +51,7 @@ export function compilePipeline(plan: Plan, stepName: string): CompiledPipeline 
     iterator: step?.loop?.iterator,
     input: value(step?.input, `${pointer}/input`),
     stepSet: step?.loop ? [] : assignments(step?.set, `${pointer}/set`, value),
+    locals: new Set(tasks.flatMap(localsOf)),
   };
   known.set(stepName, pipeline);
   return pipeline;
@@ -81,4 +84,10 @@ function compileTask(task: Task, pointer: string): CompiledTask {
     set: assignments(task.set, `${pointer}/set`, value),
     retries: policy?.rules.some((rule) => rule.then.do === 'retry') ?? false,
   };
+}
+
+function localsOf({ set, rules, before, after, finally: last }: CompiledTask): string[] {
+  const lists = [set, ...before, ...after, ...last, ...rules.map((rule) => rule.set)];
+  const targets = lists.flatMap((list) => list.map(({ target }) => target));
+  return targets.filter((target) => !target.startsWith('ctx.') && !target.startsWith('iter.'));
 }

@@ -41,7 +41,7 @@ export class PipelineScopes {
   /** Beyond the run: the iteration, earlier tasks, the pipeline's own names, and in a policy the outcome. */
   scope(state: PipelineState, task?: Task, outcome?: TaskOutcome, extra?: Record<string, unknown>): RunScope {
     const { plan, state: run, stepId, iteration, values } = this.context;
-    const { iterator } = this.pipeline;
+    const { iterator, locals: declared } = this.pipeline;
     const step = run.open.get(stepId);
     const own: Record<string, unknown> = { ...this.taskValues(state), ...state.locals };
     const iter: Record<string, unknown> = {};
@@ -59,7 +59,7 @@ export class PipelineScopes {
     if (outcome) own['outcome'] = own['output'] = outcomeValue(outcome);
     if (Object.keys(state.ctxSet).length > 0) own['ctx'] = patchCtx(run.ctx, state.ctxSet);
     if (extra) Object.assign(own, extra);
-    return new RunScope(plan, run, values, { args: step?.args, lineage: step?.lineage, own });
+    return new RunScope(plan, run, values, { args: step?.args, lineage: step?.lineage, own, declared });
   }
 
   taskValues(state: PipelineState): Record<string, unknown> {

@@ -20,6 +20,8 @@ export interface Viewpoint {
   readonly self?: { readonly name: string; readonly step: Finished } | undefined;
   /** Names that exist only here: `event`, `outcome`, `iter`, the tasks of a pipeline. They win over all others. */
   readonly own?: Readonly<Record<string, unknown>> | undefined;
+  /** Names that may be assigned here; as long as nobody has, and nothing else has the name, they are undefined. */
+  readonly declared?: ReadonlySet<string> | undefined;
 }
 
 /**
@@ -53,7 +55,8 @@ export class RunScope implements ScopeLookup {
     }
     if (this.#step(name)) return true;
     if (Object.hasOwn(this.#workload(), name)) return true;
-    return this.#plan.inert !== undefined && Object.hasOwn(this.#plan.inert, name);
+    if (this.#plan.inert !== undefined && Object.hasOwn(this.#plan.inert, name)) return true;
+    return this.#view.declared?.has(name) ?? false;
   }
 
   get(name: string): unknown {
@@ -75,7 +78,8 @@ export class RunScope implements ScopeLookup {
     if (step) return finishedValue(step);
     const workload = this.#workload();
     if (Object.hasOwn(workload, name)) return workload[name];
-    return this.#plan.inert?.[name];
+    const { inert } = this.#plan;
+    return inert !== undefined && Object.hasOwn(inert, name) ? inert[name] : undefined;
   }
 
   /** A name means the instance itself, else its nearest ancestor by cause, else the highest number that has finished. */

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { compileSync } from '../compiler/compile.ts';
 import { replay } from '../kernel/replay.ts';
+import type { Script } from './simulated-call.ts';
 import { type SimulatorOptions, simulate } from './simulator.ts';
 
 /** A playbook as people write it, compiled and played. Every played log must replay. */
@@ -206,4 +207,21 @@ test('a handler reads why a step failed or was skipped under its name', () => {
 `;
   const { log } = play(workflow, { scripts: { python: { error: { code: 'E1' } } } });
   expect(log.at(-1)?.payload?.['result']).toEqual({ value: ['skipped', 'not now', 'E1', null] });
+});
+
+test('a name that a task has not assigned, because it failed and the pipeline went on, is undefined and no mistake', () => {
+  const workflow = `
+- step: start
+  tool:
+    - name: odd
+      kind: python
+      code: x
+      spec: {policy: {rules: [{when: "{{ outcome.status == 'error' }}", then: {do: continue}}]}}
+      set: {found: "{{ outcome.result }}", city: "{{ outcome.result }}"}
+    - {name: use, kind: noop, result: {found: "{{ found | default('nothing') }}", is: "{{ found is defined }}", city: "{{ city }}"}}
+`;
+  const run = (script: Script) =>
+    play(workflow, { scripts: { python: script } }, 'workload: {city: Oslo}\n').log.at(-1)?.payload?.['result'];
+  expect(run({ error: {} })).toEqual({ value: { found: 'nothing', is: false, city: 'Oslo' } });
+  expect(run({ ok: 7 })).toEqual({ value: { found: 7, is: true, city: 7 } });
 });
