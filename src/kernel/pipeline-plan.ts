@@ -1,4 +1,4 @@
-import type { Plan, RuleAction, Task } from '../contracts/plan.ts';
+import type { Plan, PlanStep, RuleAction, Task } from '../contracts/plan.ts';
 import { type Assignment, assignments, type Condition, compileCondition, compilePlan } from './compile-plan.ts';
 import { type CompiledValue, compileValue } from './expressions/compile-value.ts';
 
@@ -28,6 +28,7 @@ export interface CompiledPipeline {
   readonly tasks: readonly CompiledTask[];
   readonly names: ReadonlyMap<string, number>;
   readonly iterator: string | undefined;
+  readonly step: PlanStep | undefined;
   readonly input: CompiledValue | undefined;
   readonly stepSet: readonly Assignment[];
   /** The names of its own that its tasks assign, at whatever time. */
@@ -49,6 +50,7 @@ export function compilePipeline(plan: Plan, stepName: string): CompiledPipeline 
     tasks,
     names: new Map(tasks.map(({ task }, i) => [task.name, i])),
     iterator: step?.loop?.iterator,
+    step,
     input: value(step?.input, `${pointer}/input`),
     stepSet: step?.loop ? [] : assignments(step?.set, `${pointer}/set`, value),
     locals: new Set(tasks.flatMap(localsOf)),

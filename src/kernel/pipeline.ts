@@ -8,7 +8,7 @@ import { errorInfo, numberOf } from './deciding.ts';
 import { stepNameOf, taskEntity, unitEntity } from './entity-path.ts';
 import { NeedValues } from './expressions/evaluation.ts';
 import { ResultValue } from './expressions/external-value.ts';
-import type { JsonObject } from './payload-reader.ts';
+import { isObject, type JsonObject } from './payload-reader.ts';
 import { errorOfOutcome, type Judgement, judge } from './pipeline-judge.ts';
 import type { CompiledTask } from './pipeline-plan.ts';
 import { type PipelineContext, PipelineScopes, type TaskOutcome } from './pipeline-scope.ts';
@@ -142,9 +142,13 @@ class Machine {
   render(state: PipelineState, keychain: JsonObject): { fields: JsonObject; input: unknown } {
     const { fields, task } = this.#task(state);
     const { options, pipeline } = this.#scopes;
+    const rendered = fields.evaluate(this.#scopes.scope(state, task, undefined, { keychain }), options) as JsonObject;
+    const input = pipeline.input?.evaluate(this.#scopes.scope(state, task), options);
     return {
-      fields: fields.evaluate(this.#scopes.scope(state, task, undefined, { keychain }), options) as JsonObject,
-      input: pipeline.input?.evaluate(this.#scopes.scope(state, task), options),
+      fields: isObject(rendered['input'])
+        ? { ...rendered, input: allNamed(task.with['input'], rendered['input']) }
+        : rendered,
+      input: isObject(input) ? allNamed(pipeline.step?.input, input) : input,
     };
   }
 
@@ -283,6 +287,12 @@ class Machine {
       payload,
     };
   }
+}
+
+/** The keys of an input are variables of a program: one that came out undefined is there, and is null. */
+function allNamed(source: unknown, rendered: JsonObject): JsonObject {
+  if (!isObject(source)) return rendered;
+  return { ...Object.fromEntries(Object.keys(source).map((key) => [key, null])), ...rendered };
 }
 
 /** A value that is needed is no failure of the task. */

@@ -225,3 +225,13 @@ test('a name that a task has not assigned, because it failed and the pipeline we
   expect(run({ error: {} })).toEqual({ value: { found: 'nothing', is: false, city: 'Oslo' } });
   expect(run({ ok: 7 })).toEqual({ value: { found: 7, is: true, city: 7 } });
 });
+
+test('a variable of a program whose template gives nothing is there, and is null', () => {
+  const workflow = `
+- step: start
+  input: {a: "{{ ctx.nothing }}", b: 1}
+  tool: {kind: python, code: x, input: {c: "{{ ctx.nothing.at.all }}", b: 2}}
+`;
+  const { log } = play(workflow, { scripts: { python: (call) => ({ ok: call.fields['input'] }) } });
+  expect(log.at(-1)?.payload?.['result']).toEqual({ value: { a: null, b: 2, c: null } });
+});
