@@ -164,6 +164,20 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         expect(of(events, 'TaskDone').filter((event) => event.entity?.includes('flaky')).length).toBe(1);
       });
 
+      test('a task of the workbook runs where it is used, with the input of its caller', async () => {
+        const events = await run(
+          playbook(
+            `
+- step: start
+  input: {x: 1}
+  tool: {kind: workbook, name: calc, input: {y: 5}}
+`,
+            'workbook: [{name: calc, tool: {kind: noop, input: {y: null}, result: "{{ [x, y, input.y * 2] }}"}}]\n',
+          ),
+        );
+        expect(lastOf(events).payload?.['result']).toEqual({ value: [1, 5, 10] });
+      });
+
       test('the final step, a loop too, runs after a failure and is not stopped with the rest', async () => {
         const file = fresh();
         const events = await run(

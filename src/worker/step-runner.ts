@@ -6,7 +6,6 @@ import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
 import type { CommandOf, EventDraft, Settled } from '../kernel/commands.ts';
 import { unitEntity } from '../kernel/entity-path.ts';
 import { compileValue } from '../kernel/expressions/compile-value.ts';
-import { NeedValues } from '../kernel/expressions/evaluation.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
 import {
   afterOutcome,
@@ -18,6 +17,7 @@ import {
 import { compilePipeline } from '../kernel/pipeline-plan.ts';
 import { type PipelineContext, PipelineScopes, type TaskOutcome } from '../kernel/pipeline-scope.ts';
 import { PIPELINE_START, type PipelineState, resumePipeline } from '../kernel/pipeline-state.ts';
+import { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
 import { faultPoint } from '../lib/fault-point.ts';
 import { Redactor } from '../lib/redact.ts';
 import { resolveSecretReferences } from '../lib/secrets.ts';
@@ -320,26 +320,14 @@ class UnitRun {
     const rendered = await this.#withValues<{ fields: JsonObject; input: unknown }>(() =>
       renderFields(this.#context(), state, keychain),
     );
-    const input = merged(rendered.fields, rendered.input);
-    if (task.kind !== 'workbook') return { task, input };
-    const named = plan.workbook[String(input['name'])];
-    if (!named) throw new AppError('INVALID_STEP_SCHEMA', `The workbook has no task '${String(input['name'])}'.`);
+    const fields = mergeInput(rendered.fields, rendered.input);
+    if (task.kind !== 'workbook') return { task, input: { ...fields } };
+    const named = workbookTask(plan, fields);
     const own = await resolveKeychain(plan, named, this.#ports.secrets, scope, this.#redactor);
-    const given = isObject(input['input']) ? input['input'] : {};
-    const fields = await this.#withValues(() => {
-      const scopes = new PipelineScopes(this.#context());
-      const names = { ...given, input: given, keychain: own };
-      try {
-        return compileValue(named.with).evaluate(
-          scopes.scope(state, task, undefined, names),
-          scopes.options,
-        ) as JsonObject;
-      } catch (thrown) {
-        if (thrown instanceof NeedValues) return { need: thrown.refs };
-        throw thrown;
-      }
-    });
-    return { task: named, input: merged(fields as JsonObject, given) };
+    const called = await this.#withValues<{ fields: JsonObject }>(() =>
+      renderWorkbook(this.#context(), state, { caller: task, named, fields }, own),
+    );
+    return { task: named, input: { ...called.fields } };
   }
 
   async #withValues<T extends object>(work: () => T | { need: readonly string[] }): Promise<T> {
@@ -451,12 +439,6 @@ function thrownError(thrown: unknown): Extract<ToolOutcome, { status: 'error' }>
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return { kind: 'internal', code: 'INTERNAL', message, retryable: false };
-}
-
-function merged(fields: JsonObject, input: unknown): Record<string, unknown> {
-  if (!isObject(input)) return { ...fields };
-  const own = isObject(fields['input']) ? fields['input'] : {};
-  return { ...fields, input: { ...input, ...own } };
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
