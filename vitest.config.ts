@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'],
+    setupFiles: ['test/setup/properties.ts'],
     globalSetup: ['test/setup/postgres.ts'],
     // Real servers and child processes on a busy two-core machine.
     testTimeout: 30_000,

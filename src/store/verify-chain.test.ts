@@ -133,8 +133,11 @@ test('every change of a single byte of an exported log is found, and the changed
         return;
       }
       const report = verifyChain(records.with(index, changed as LedgerRecord));
-      // Upper-case hex in an escape or E for e in a number: the same record in another spelling.
-      if (sameJson(changed, records[index])) return expect(report.ok).toBe(true);
+      // Upper-case hex in an escape, E for e, or a last digit that makes the same number: the record in another spelling.
+      if (sameJson(changed, records[index])) {
+        expect(report.ok).toBe(true);
+        return;
+      }
       expect(report).toMatchObject({ ok: false, index });
       expect(report.ok || ['changed', 'malformed'].includes(report.problem)).toBe(true);
     }),

@@ -1,6 +1,7 @@
 import { expect, onTestFailed } from 'vitest';
 import type { PostgresStore } from '../../src/store/postgres-store.ts';
 import { verifyChain } from '../../src/store/verify-chain.ts';
+import { testSeed } from '../setup/seed.ts';
 import { mulberry32, type Said } from './said.fixture.ts';
 
 /** More rounds than the default, for a long night. */
@@ -8,9 +9,8 @@ export const chaosRounds = (standard: number): number => Number(process.env['RUN
 
 /** Numbers that come again with the same seed, which is printed if the test fails. */
 export function seededRandom(): () => number {
-  const seed = Number(process.env['RUNLEDGER_CHAOS_SEED'] ?? Date.now() % 1_000_000);
-  onTestFailed(() => console.error(`failed with RUNLEDGER_CHAOS_SEED=${seed}`));
-  return mulberry32(seed);
+  onTestFailed(() => console.error(`failed with TEST_SEED=${testSeed}`));
+  return mulberry32(testSeed);
 }
 
 /**

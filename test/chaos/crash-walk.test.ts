@@ -1,5 +1,5 @@
 // The crash walk: at every named point a worker is killed, another one finishes, and the log and the world are checked.
-// One command: CRASH_SEED=7 npx vitest run test/chaos/crash-walk.test.ts
+// One command: TEST_SEED=7 npx vitest run test/chaos/crash-walk.test.ts
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { createNativeRuntime } from '../../src/runtime/create-native-runtime.ts'
 import { PostgresStore } from '../../src/store/postgres-store.ts';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../src/testing/engine-tools.ts';
 import { noopTool } from '../../src/tools/noop/noop-tool.ts';
+import { testSeed as seed } from '../setup/seed.ts';
 
 const POINTS = [
   'claim.after',
@@ -30,7 +31,6 @@ const POINTS = [
   'ahead.after-commit',
 ] as const;
 
-const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 100_000);
 const LEASE_MS = 1500;
 
 /** A number in [0, 1) that follows from the seed and the name. */

@@ -1,4 +1,4 @@
-// Workers that are killed at random moments under load. CRASH_SEED=7 npx vitest run test/chaos/random-kills.test.ts
+// Workers that are killed at random moments under load. TEST_SEED=7 npx vitest run test/chaos/random-kills.test.ts
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,8 +10,8 @@ import { folderArtifacts } from '../../src/engines/native/folder-artifacts.fixtu
 import { openEngine } from '../../src/engines/native/native.fixture.ts';
 import { spawnWorker, type WorkerProcess } from '../../src/engines/native/spawn-worker.fixture.ts';
 import { ENGINE_TOOL_FORMS } from '../../src/testing/engine-tools.ts';
+import { testSeed as seed } from '../setup/seed.ts';
 
-const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 100_000);
 const RUNS = 24;
 const KILLS = 6;
 

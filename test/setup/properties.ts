@@ -1,0 +1,4 @@
+import fc from 'fast-check';
+import { testSeed } from './seed.ts';
+
+fc.configureGlobal({ seed: testSeed });
