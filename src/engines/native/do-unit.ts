@@ -1,8 +1,12 @@
 import { mustStop } from '../../kernel/open-work.ts';
 import type { Lease } from '../../store/work.ts';
 import type { HeldUnit } from './held-unit.ts';
+import { LeasedUnit } from './leased-unit.ts';
+import { endLoop, runIteration } from './loop-work.ts';
 import { StepChain } from './step-chain.ts';
-import { type UnitPorts, UnitWork } from './unit-work.ts';
+import { runStep } from './step-work.ts';
+import type { UnitPorts } from './unit-ports.ts';
+import { runWait } from './wait-work.ts';
 
 /** Does what a unit asks for, and gives the leases of what follows. */
 export async function doUnit(ports: UnitPorts, held: HeldUnit): Promise<readonly Lease[]> {
@@ -14,16 +18,16 @@ export async function doUnit(ports: UnitPorts, held: HeldUnit): Promise<readonly
     return [];
   }
   const view = await ports.views.get(held.runId);
-  const unit = new UnitWork(ports, held, view);
+  const unit = new LeasedUnit(ports, held, view);
   switch (key.kind) {
     case 'step':
-      return ports.runAhead ? new StepChain(ports, held, view, unit).run(key) : unit.step(key);
+      return ports.runAhead ? new StepChain(unit).run(key) : runStep(unit, key);
     case 'iteration':
-      return unit.iteration(key);
+      return runIteration(unit, key);
     case 'loopEnd':
-      return unit.loopEnd(key);
+      return endLoop(unit, key);
     case 'wait':
-      return unit.wait(key.entity);
+      return runWait(unit, key.entity);
     case 'grace':
       return unit.decide({ ask: (state) => (mustStop(state) ? { type: 'cancelGraceOver' } : undefined) });
   }

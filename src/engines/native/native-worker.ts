@@ -5,7 +5,7 @@ import { faultPoint } from '../../lib/fault-point.ts';
 import type { Lease } from '../../store/work.ts';
 import { doUnit } from './do-unit.ts';
 import { HeldUnit } from './held-unit.ts';
-import type { UnitPorts } from './unit-work.ts';
+import type { UnitPorts } from './unit-ports.ts';
 
 export interface NativeWorkerOptions {
   /** Units that run at once. */

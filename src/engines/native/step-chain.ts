@@ -14,7 +14,10 @@ import { runUnit, type UnitEnd } from '../../worker/step-runner.ts';
 import type { UnitHost } from '../../worker/unit-host.ts';
 import { follow } from './commit-decision.ts';
 import type { HeldUnit } from './held-unit.ts';
-import { openStep, type UnitPorts, type UnitWork, unstorable } from './unit-work.ts';
+import { leaseHost } from './lease-host.ts';
+import { type LeasedUnit, unstorable } from './leased-unit.ts';
+import { openStep, overBudget, runStep, settleStep, stepStarted } from './step-work.ts';
+import type { UnitPorts } from './unit-ports.ts';
 import { type WorkPlan, workChanges } from './work-changes.ts';
 
 /** So many steps, or so long, may be decided and not yet stored. */
@@ -61,7 +64,7 @@ export class StepChain {
   readonly #ports: UnitPorts;
   readonly #held: HeldUnit;
   readonly #view: RunView;
-  readonly #unit: UnitWork;
+  readonly #unit: LeasedUnit;
   /** The state with everything that was decided here, stored or not. */
   #state: RunState;
   /** The head of the stored part of that state. The view may know more: others in this process use it too. */
@@ -75,7 +78,8 @@ export class StepChain {
   /** How often the first step was delivered; those after it are delivered here, once. */
   #deliveries: number;
 
-  constructor(ports: UnitPorts, held: HeldUnit, view: RunView, unit: UnitWork) {
+  constructor(unit: LeasedUnit) {
+    const { ports, held, view } = unit;
     this.#ports = ports;
     this.#held = held;
     this.#view = view;
@@ -90,7 +94,7 @@ export class StepChain {
     const step = openStep(this.#state, first.stepId, first.attempt);
     const isPlain = step?.status === 'PENDING' && this.#isPlain(step.name) && this.#state.run.status === 'RUNNING';
     const mayStart = this.#ports.budget.failsOpen(['StepStarted']);
-    if (!isPlain || !mayStart || this.#view.isBehind) return this.#unit.step(first);
+    if (!isPlain || !mayStart || this.#view.isBehind) return runStep(this.#unit, first);
     try {
       return await this.#line(first);
     } catch (thrown) {
@@ -99,7 +103,7 @@ export class StepChain {
         const { key } = this.#held;
         if (!unstorable(thrown) || key?.kind !== 'step') throw thrown;
         await this.#ports.refresh(this.#view);
-        return this.#unit.step(key);
+        return runStep(this.#unit, key);
       }
       if (thrown.isLost) return thrown.leases;
       await this.#ports.refresh(this.#view);
@@ -107,7 +111,7 @@ export class StepChain {
       if (piece?.grounded) return this.#leaveLine(piece.step.stepId, piece.step.attempt, piece.grounded);
       // The lease is that of the first step that was not stored: it is taken again from the log as it is.
       const { key } = this.#held;
-      return key?.kind === 'step' ? this.#unit.step(key) : [];
+      return key?.kind === 'step' ? runStep(this.#unit, key) : [];
     }
   }
 
@@ -118,7 +122,7 @@ export class StepChain {
       const step = openStep(this.#state, stepId, attempt);
       if (!step) throw new AppError('INTERNAL', `Step '${stepId}' is not open.`);
       this.#isGrounded = !this.#sending && this.#pending.length === 0;
-      const end = await runUnit(this.#ports.runner, this.#host(stepId, attempt, [this.#unit.started(step)]));
+      const end = await runUnit(this.#ports.runner, this.#host(stepId, attempt, [stepStarted(this.#unit, step)]));
       await faultPoint('step.before-settle');
       const piece = end.kind === 'settled' ? this.#decide(stepId, attempt, end) : undefined;
       if (!piece) return this.#leaveLine(stepId, attempt, end);
@@ -136,7 +140,7 @@ export class StepChain {
   async #leaveLine(stepId: string, attempt: number, end: UnitEnd): Promise<readonly Lease[]> {
     if (!this.#refused) await this.#drain();
     if (end.kind === 'parked') return this.#unit.park({ stepId, attempt }, end);
-    return this.#unit.settle({ stepId, attempt }, end);
+    return settleStep(this.#unit, { stepId, attempt }, end);
   }
 
   #decide(stepId: string, attempt: number, end: Extract<UnitEnd, { kind: 'settled' }>): Piece | undefined {
@@ -229,7 +233,7 @@ export class StepChain {
     const answer = await ports.budget.within(writing);
     await faultPoint('ahead.after-commit');
     if (answer === 'late') {
-      const leases = await this.#unit.overBudget(pieces[0]!.step, pieces[0]!.drafts);
+      const leases = await overBudget(this.#unit, pieces[0]!.step, pieces[0]!.drafts);
       if (leases) throw new Refused(true, undefined, leases);
     }
     const result = answer === 'late' ? await writing : answer;
@@ -260,7 +264,7 @@ export class StepChain {
   /** The host of a step that runs ahead: whatever touches the store waits for the commits before it. */
   #host(stepId: string, attempt: number, begun: readonly EventDraft[]): UnitHost {
     const chain = this;
-    const plain = this.#unit.host({ stepId, attempt }, begun, false);
+    const plain = leaseHost(this.#unit, { place: { stepId, attempt }, begun, isRedelivered: false });
     const after = <A extends readonly unknown[], T>(work: (...given: A) => Promise<T>) => {
       return async (...given: A): Promise<T> => {
         await chain.#drain();
