@@ -1,0 +1,175 @@
+import type { Plan, Task } from '../contracts/plan.ts';
+import { compileValue } from '../kernel/expressions/compile-value.ts';
+import type { JsonObject } from '../kernel/payload-reader.ts';
+import { renderFields } from '../kernel/pipeline.ts';
+import { PipelineScopes } from '../kernel/pipeline-scope.ts';
+import type { PipelineState } from '../kernel/pipeline-state.ts';
+import { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
+import type { Redactor } from '../lib/redact.ts';
+import { resolveSecretReferences } from '../lib/secrets.ts';
+import type { CallContext, CallPlace, EffectClass, Tool, ToolOutcome } from '../tools/tool.ts';
+import { callChild } from './child-call.ts';
+import type { Deadline } from './deadline.ts';
+import type { FactBuffer } from './fact-buffer.ts';
+import { resolveKeychain } from './keychain.ts';
+import type { RunnerPorts } from './ports.ts';
+import { runEffect, WRITE_TIMEOUT_MS } from './run-effect.ts';
+import { storeResult } from './store-result.ts';
+import type { UnitHost } from './unit-host.ts';
+import type { UnitScope } from './unit-scope.ts';
+
+interface CallPorts {
+  readonly ports: RunnerPorts;
+  readonly host: UnitHost;
+  readonly redactor: Redactor;
+  readonly facts: FactBuffer;
+  readonly scope: UnitScope;
+}
+
+/** The tool calls of a unit: fields rendered, secrets resolved, and each class of effect called in its own way. */
+export class TaskCalls {
+  readonly #ports: RunnerPorts;
+  readonly #host: UnitHost;
+  readonly #redactor: Redactor;
+  readonly #facts: FactBuffer;
+  readonly #scope: UnitScope;
+
+  constructor({ ports, host, redactor, facts, scope }: CallPorts) {
+    this.#ports = ports;
+    this.#host = host;
+    this.#redactor = redactor;
+    this.#facts = facts;
+    this.#scope = scope;
+  }
+
+  async call(task: Task, entity: string, state: PipelineState, limit: Deadline): Promise<ToolOutcome> {
+    const { view, place: unit } = this.#host;
+    const { tenantId, projectId, environmentId, runId } = view.run;
+    const place: CallPlace = {
+      tenantId,
+      projectId,
+      environmentId,
+      runId,
+      stepId: unit.stepId,
+      entity,
+      attempt: unit.attempt,
+    };
+    const resolved = await this.#render(task, state);
+    if (resolved.task.kind === 'playbook')
+      return callChild({
+        host: this.#host,
+        artifacts: this.#ports.artifacts,
+        redactor: this.#redactor,
+        ...resolved,
+        place,
+      });
+    const tool = this.#ports.tools.get(resolved.task.kind);
+    const fields = await this.#withSecrets(resolved.input);
+    const input = this.#ports.tools.prepare(tool, fields);
+    const effectClass = declaredClass(task, resolved.task) ?? tool.classify(input);
+    const timeoutMs = effectClass === 'write' ? Math.min(limit.timeoutMs, WRITE_TIMEOUT_MS) : limit.timeoutMs;
+    const context: CallContext = {
+      place,
+      signal: limit.signal,
+      timeoutMs,
+      effectClass,
+      artifacts: this.#ports.artifacts,
+      log: (stream, line) =>
+        this.#ports.log?.({
+          runId,
+          stepId: unit.stepId,
+          entity,
+          attempt: unit.attempt,
+          stream,
+          line: this.#redactor.redact(line),
+        }),
+      secret: (name) => this.#secret(name),
+    };
+    if (effectClass === 'write') return this.#write(tool, task, input, place, context, state, limit);
+    // Code whose effect nobody stated must not run before what led to it is on disk.
+    if (effectClass === 'undeclared') await this.#facts.record();
+    return limit.race(tool.call(input, context));
+  }
+
+  #write(
+    tool: Tool,
+    task: Task,
+    input: Record<string, unknown>,
+    place: CallPlace,
+    context: CallContext,
+    state: PipelineState,
+    limit: Deadline,
+  ): Promise<ToolOutcome> {
+    return limit.race(
+      runEffect({
+        tool,
+        task,
+        input,
+        place,
+        context,
+        host: this.#host,
+        policy: this.#ports.policy,
+        redactor: this.#redactor,
+        ownKey: this.#ownKey(task, state, input),
+        record: (events) => this.#facts.record(events),
+        later: (event) => this.#facts.add(event),
+        toStored: (value) => storeResult(this.#ports.artifacts, this.#redactor.redact(value), task.result),
+      }),
+    );
+  }
+
+  #ownKey(task: Task, state: PipelineState, input: Record<string, unknown>): string | undefined {
+    const key = task.effect?.key;
+    if (key === undefined) return undefined;
+    const scopes = new PipelineScopes(this.#scope.context());
+    const rendered = compileValue(key).evaluate(scopes.scope(state, task, undefined, { input }), scopes.options);
+    return typeof rendered === 'string' ? rendered : JSON.stringify(rendered);
+  }
+
+  async #secret(name: string): Promise<unknown> {
+    const { tenantId, environmentId } = this.#host.view.run;
+    const secret = await this.#ports.secrets.resolve(name, { tenantId, environmentId });
+    this.#redactor.add(secret);
+    return secret;
+  }
+
+  /** What the `secrets` tool recorded is a reference: its value exists only here, right before the call. */
+  async #withSecrets(input: Record<string, unknown>): Promise<Record<string, unknown>> {
+    if (!usesSecretsTool(this.#host.view.plan)) return input;
+    return (await resolveSecretReferences(input, (name) => this.#secret(name))) as Record<string, unknown>;
+  }
+
+  /** The task that is called in the end, and its fields. A workbook task is rendered where it is used. */
+  async #render(task: Task, state: PipelineState): Promise<{ task: Task; input: Record<string, unknown> }> {
+    const { tenantId, environmentId } = this.#host.view.run;
+    const { plan } = this.#host.view;
+    const scope = { tenantId, environmentId };
+    const keychain = await resolveKeychain(plan, task, this.#ports.secrets, scope, this.#redactor);
+    const rendered = await this.#scope.answer<{ fields: JsonObject; input: unknown }>(() =>
+      renderFields(this.#scope.context(), state, keychain),
+    );
+    const fields = mergeInput(rendered.fields, rendered.input);
+    if (task.kind !== 'workbook') return { task, input: { ...fields } };
+    const named = workbookTask(plan, fields);
+    const own = await resolveKeychain(plan, named, this.#ports.secrets, scope, this.#redactor);
+    const called = await this.#scope.answer<{ fields: JsonObject }>(() =>
+      renderWorkbook(this.#scope.context(), state, { caller: task, named, fields }, own),
+    );
+    return { task: named, input: { ...called.fields } };
+  }
+}
+
+const SECRET_PLANS = new WeakMap<Plan, boolean>();
+
+function usesSecretsTool(plan: Plan): boolean {
+  const known = SECRET_PLANS.get(plan);
+  if (known !== undefined) return known;
+  const tasks = [...plan.steps.flatMap((step) => step.tasks), ...Object.values(plan.workbook)];
+  const uses = tasks.some((task) => task.kind === 'secrets');
+  SECRET_PLANS.set(plan, uses);
+  return uses;
+}
+
+function declaredClass(task: Task, resolved: Task): EffectClass | undefined {
+  return task.effect?.class ?? resolved.effect?.class;
+}
