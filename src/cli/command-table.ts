@@ -101,6 +101,18 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     notes: 'With --json every line is one record, with what `verify` needs to check it.',
     load: async () => (await import('./commands/events.ts')).events,
   },
+  logs: {
+    summary: 'Show what the tasks of a run printed',
+    positionals: ['RUN'],
+    flags: {
+      follow: { summary: 'Go on until the run has ended', short: 'f' },
+      step: { summary: 'Only lines of this step', value: 'STEP' },
+    },
+    examples: ['runledger logs latest', 'runledger logs latest --step start --json'],
+    notes:
+      'Lines are kept beside the log of the run, with secrets blanked out. Nothing is proven by them, and the last ones of a worker that was killed are missing. With --json every line is one object.',
+    load: async () => (await import('./commands/logs.ts')).logs,
+  },
   result: {
     summary: 'Print the result of a run or of one of its steps',
     positionals: ['RUN', '[STEP]'],

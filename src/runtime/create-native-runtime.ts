@@ -7,6 +7,7 @@ import type { PostgresStore } from '../store/postgres-store.ts';
 import { createToolRegistry } from '../tools/registry.ts';
 import type { ArtifactStore, Tool } from '../tools/tool.ts';
 import { type LogLine, NO_POLICY, type PolicyPort, type SecretsProvider } from '../worker/ports.ts';
+import { TaskLineWriter } from '../worker/task-line-writer.ts';
 import { WriteBudget, type WriteBudgetOptions } from '../worker/write-budget.ts';
 
 export interface NativeRuntimeOptions {
@@ -22,6 +23,7 @@ export interface NativeRuntimeOptions {
   readonly cancelGraceMs?: number;
   /** False: this process starts runs and signals them, but takes no work. */
   readonly worker?: NativeWorkerOptions | false;
+  /** Told what tasks print; the store keeps it besides. */
   readonly log?: (line: LogLine) => void;
   /** A run that this process worked on has ended. */
   readonly onEnd?: (runId: string) => void;
@@ -74,6 +76,7 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
     },
   };
   const engine = new NativeEngine(ports);
+  const lines = new TaskLineWriter(store, ports.owner);
   if (options.worker !== false) {
     worker = new NativeWorker(
       {
@@ -83,7 +86,10 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
           artifacts,
           secrets: options.secrets ?? NO_SECRETS,
           policy: options.policy ?? NO_POLICY,
-          ...(options.log ? { log: options.log } : {}),
+          log: (line) => {
+            lines.write(line);
+            options.log?.(line);
+          },
         },
         runAhead: options.runAhead ?? true,
         budget: new WriteBudget(options.stateStore),
@@ -100,6 +106,7 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
     worker,
     async close(drainMs) {
       await worker?.stop(drainMs);
+      await lines.flush();
       await tools.close();
     },
   };

@@ -28,6 +28,13 @@ import { Postgres, type PostgresOptions } from './sql/postgres.ts';
 import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
 import { readStream, readWindow, type StreamCursor, type StreamEvent } from './sql/read-stream.ts';
 import { loadSnapshot, saveSnapshot } from './sql/snapshots.ts';
+import {
+  appendTaskLines,
+  type NewTaskLine,
+  readTaskLines,
+  type TaskLine,
+  type TaskLineCursor,
+} from './sql/task-lines.ts';
 import type {
   AppendOptions,
   AppendResult,
@@ -269,6 +276,16 @@ export class PostgresStore implements Store {
 
   async saveSnapshot(runId: string, saved: SavedSnapshot): Promise<boolean> {
     return saveSnapshot(this.postgres, (await this.#need(runId)).runKey, saved);
+  }
+
+  /** Stores what tasks printed. `writer` names the process, which numbers its lines and stores them in order. */
+  appendTaskLines(writer: string, lines: readonly NewTaskLine[]): Promise<void> {
+    return appendTaskLines(this.postgres, writer, lines);
+  }
+
+  /** What tasks of a run printed and the cursor has not seen, by time. */
+  async readTaskLines(runId: string, after: TaskLineCursor = {}, limit?: number): Promise<TaskLine[]> {
+    return readTaskLines(this.postgres, await this.#need(runId), after, pageLimit(limit));
   }
 
   async raiseAlert(alert: Omit<Alert, 'raisedAt'>): Promise<boolean> {

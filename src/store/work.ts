@@ -118,6 +118,7 @@ export interface StoredPlan {
 /** A row of work as people see it. */
 export interface WorkRow {
   readonly unit: string;
+  readonly fence: number;
   readonly leaseOwner?: string;
   readonly leaseExpiresAt?: string;
   readonly nextEligibleAt?: string;

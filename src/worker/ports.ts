@@ -40,8 +40,13 @@ export const NO_POLICY: PolicyPort = {
   evaluate: async () => ({ decision: 'allow', policies: [], reason: 'No policy is configured.' }),
 };
 
+/** A line that a task printed. */
 export interface LogLine {
+  readonly runId: string;
+  readonly stepId: string;
   readonly entity: string;
+  /** Of the step. */
+  readonly attempt: number;
   readonly stream: 'stdout' | 'stderr' | 'log';
   readonly line: string;
 }

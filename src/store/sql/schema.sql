@@ -150,6 +150,18 @@ create table runledger.stream_state (
   history text not null
 );
 
+create table runledger.task_lines (
+  run_key bigint not null,
+  writer text not null,
+  line_no bigint not null,
+  printed_at timestamp with time zone not null,
+  step_id text not null,
+  entity text not null,
+  attempt integer not null,
+  stream text not null,
+  line text not null
+);
+
 create table runledger.work (
   run_key bigint not null,
   unit text not null,
@@ -206,6 +218,8 @@ alter table runledger.snapshots add constraint snapshots_pkey PRIMARY KEY (run_k
 alter table runledger.stream_state add constraint stream_state_one_check CHECK (one);
 
 alter table runledger.stream_state add constraint stream_state_pkey PRIMARY KEY (one);
+
+alter table runledger.task_lines add constraint task_lines_pkey PRIMARY KEY (run_key, writer, line_no);
 
 alter table runledger.work add constraint work_pkey PRIMARY KEY (run_key, unit);
 
@@ -861,6 +875,17 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION runledger.grant_use(to_role name)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform runledger.grant_work_use(to_role);
+  execute format('grant insert on runledger.task_lines to %I', to_role);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.grant_work_use(to_role name)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'

@@ -117,6 +117,7 @@ export async function repairWork(
 
 interface ListRow {
   readonly unit: string;
+  readonly fence: string;
   readonly owner: string | null;
   readonly us: string | null;
   readonly deliveries: number;
@@ -125,7 +126,7 @@ interface ListRow {
 }
 
 export async function listWork(postgres: Postgres, runKey: number): Promise<WorkRow[]> {
-  const text = `select unit, lease_owner as owner, deliveries, held, last_error,
+  const text = `select unit, fence::text as fence, lease_owner as owner, deliveries, held, last_error,
       (extract(epoch from nullif(nullif(available_at, 'infinity'), '-infinity')) * 1000000)::bigint::text as us
     from runledger.work where run_key = $1 order by unit`;
   const rows = await postgres.query<ListRow>({ name: 'list_work', text }, [runKey]);
@@ -133,6 +134,7 @@ export async function listWork(postgres: Postgres, runKey: number): Promise<Work
     const at = row.us === null ? undefined : microsToText(Number(row.us));
     return {
       unit: row.unit,
+      fence: Number(row.fence),
       ...(row.owner === null ? {} : { leaseOwner: row.owner }),
       ...(at === undefined ? {} : row.owner === null ? { nextEligibleAt: at } : { leaseExpiresAt: at }),
       deliveries: row.deliveries,

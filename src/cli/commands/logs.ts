@@ -1,0 +1,97 @@
+import { isTerminal } from '../../contracts/states.ts';
+import { stepNameOf } from '../../kernel/entity-path.ts';
+import type { PostgresStore } from '../../store/postgres-store.ts';
+import type { RunRow } from '../../store/sql/find-run.ts';
+import type { TaskLine } from '../../store/sql/task-lines.ts';
+import type { Command, Context } from '../context.ts';
+import { namedRun } from '../named-run.ts';
+import { clean } from '../terminal.ts';
+
+const PAGE = 1000;
+const POLL_MS = 300;
+/** Workers store lines in the background: the last ones come a moment after the end of the run. */
+const LAST_LINES_MS = 700;
+
+export const logs: Command = async (context) => {
+  const { args, session } = context;
+  const run = await namedRun(context, args.positionals[0]!);
+  const store = await session.store();
+  const reader = new LineReader(store, run);
+  const show = lineShower(context, run);
+  if (!args.has('follow')) {
+    await reader.read(show);
+    return 0;
+  }
+  const stop = new AbortController();
+  const leave = (): void => stop.abort();
+  process.once('SIGINT', leave);
+  process.once('SIGTERM', leave);
+  let endedAt: number | undefined;
+  while (!stop.signal.aborted) {
+    const found = await reader.read(show);
+    const { status } = (await store.findRun(run.runId)) ?? run;
+    if (status === undefined || !isTerminal(status)) endedAt = undefined;
+    else endedAt ??= Date.now();
+    if (endedAt !== undefined && found === 0 && Date.now() - endedAt > LAST_LINES_MS) break;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, POLL_MS);
+      stop.signal.addEventListener('abort', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+  return 0;
+};
+
+/** Reads what was printed in a run and in the runs that it started, each line once. */
+class LineReader {
+  readonly #store: PostgresStore;
+  readonly #runs: { readonly run: RunRow; readonly cursor: Record<string, number> }[] = [];
+  readonly #known = new Set<string>();
+
+  constructor(store: PostgresStore, run: RunRow) {
+    this.#store = store;
+    this.#add(run);
+  }
+
+  #add(run: RunRow): void {
+    if (this.#known.has(run.runId)) return;
+    this.#known.add(run.runId);
+    this.#runs.push({ run, cursor: {} });
+  }
+
+  async read(show: (line: TaskLine, run: RunRow) => void): Promise<number> {
+    let found = 0;
+    // The list grows while it is walked: children of children are found as well.
+    for (const { run, cursor } of this.#runs) {
+      for (;;) {
+        const lines = await this.#store.readTaskLines(run.runId, cursor, PAGE);
+        for (const line of lines) {
+          cursor[line.writer] = line.lineNo;
+          show(line, run);
+        }
+        found += lines.length;
+        if (lines.length < PAGE) break;
+      }
+      for (const child of await this.#store.listRuns({ parentRunId: run.runId, limit: PAGE })) this.#add(child);
+    }
+    return found;
+  }
+}
+
+function lineShower({ args, terminal }: Context, top: RunRow): (line: TaskLine, run: RunRow) => void {
+  const only = args.text('step');
+  return (line, run) => {
+    if (only !== undefined && line.stepId !== only && stepNameOf(line.stepId) !== only) return;
+    const { printedAt, stepId, entity, attempt, stream, line: text } = line;
+    if (terminal.json) {
+      terminal.print(JSON.stringify({ runId: run.runId, printedAt, stepId, entity, attempt, stream, line: text }));
+      return;
+    }
+    const from = run.runId === top.runId ? '' : `${clean(run.planId)} ${terminal.symbols.into} `;
+    const head = `${printedAt.slice(11, 23)}  ${from}${clean(entity)}`;
+    const body = clean(text, 8000);
+    terminal.print(`${terminal.paint('dim', head)} | ${stream === 'stderr' ? terminal.paint('yellow', body) : body}`);
+  };
+}
