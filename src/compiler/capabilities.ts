@@ -9,11 +9,16 @@ export const CAPABILITIES = {
   'cursor-loops': 'loops that draw their work from a query',
   PAUSE: 'a run can be paused and resumed',
   CANCEL: 'a run can be cancelled while steps are in flight',
+  RETRY_STEP: 'a failed step can be run again while the run goes on',
+  SKIP_STEP: 'a step that has not begun can be left out',
+  'long-runs': 'a run of any number of steps and iterations',
+  'run-ahead': 'steps that only compute or read do not wait for the commit of the step before',
 } as const;
+export type Capability = keyof typeof CAPABILITIES;
 
 /** The capabilities that follow from what the steps do. */
 export function inferCapabilities(steps: readonly PlanStep[], workbook: Readonly<Record<string, Task>>): string[] {
-  const found = new Set<keyof typeof CAPABILITIES>();
+  const found = new Set<Capability>();
   for (const step of steps) {
     if (step.join) found.add('fan-in');
     if (step.loop?.mode === 'parallel') found.add('fan-out');

@@ -1,12 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { Plan } from '../contracts/plan.ts';
+import { ENGINES } from '../contracts/values.ts';
+import { CAPABILITIES } from './capabilities.ts';
+import { CAPABILITY_MATRIX, type CapabilityRow } from './capability-matrix.ts';
 import { compiled, withTool } from './compile.fixture.ts';
-import { type CapabilityRow, validatePlan } from './validate-plan.ts';
+import { validatePlan } from './validate-plan.ts';
 
 const ROW: CapabilityRow = {
   engine: 'conductor',
   capabilities: {
-    timers: { native: true },
+    timers: { native: 'timers' },
     PAUSE: { emulation: 'tasks in flight are drained' },
     'fan-out': { withoutIt: 'branches run one after the other' },
     CANCEL: { emulation: 'the step is told to stop', withoutIt: 'the step runs to its end' },
@@ -98,5 +101,34 @@ describe('the capabilities of a plan against those of an engine', () => {
     expect(report(plan([], 'degrade', 'temporal')).errors).toEqual(['CAPABILITY_NOT_SUPPORTED adapter:temporal']);
     expect(report(plan([], undefined, 'conductor')).status).toBe('VALID');
     expect(report(plan([], undefined, 'any')).status).toBe('VALID');
+  });
+
+  test('WE-4a every engine of the matrix answers for every capability, and an engine by name is judged by its row', () => {
+    expect(Object.keys(CAPABILITY_MATRIX).sort()).toEqual([...ENGINES].sort());
+    for (const engine of ENGINES) {
+      const row = CAPABILITY_MATRIX[engine];
+      expect(row.engine).toBe(engine);
+      expect(Object.keys(row.capabilities).sort()).toEqual(Object.keys(CAPABILITIES).sort());
+      for (const capability of Object.keys(CAPABILITIES)) {
+        for (const fallback of ['reject', 'emulate', 'degrade']) {
+          const asked = plan([capability], fallback);
+          expect(validatePlan(asked, engine)).toEqual(validatePlan(asked, row));
+        }
+      }
+    }
+  });
+
+  test.each([
+    ['native', 'PAUSE', undefined, 'VALID'],
+    ['temporal', 'PAUSE', undefined, 'VALID'],
+    ['conductor', 'PAUSE', undefined, 'ERRORS'],
+    ['conductor', 'PAUSE', 'emulate', 'WARNINGS'],
+    ['conductor', 'CANCEL', 'degrade', 'WARNINGS'],
+    ['temporal', 'run-ahead', 'emulate', 'ERRORS'],
+    ['temporal', 'run-ahead', 'degrade', 'WARNINGS'],
+    ['native', 'cursor-loops', 'degrade', 'ERRORS'],
+    ['mock', 'child-runs', 'emulate', 'WARNINGS'],
+  ] as const)('WE-4a on %s, %s with fallback %s gives %s', (engine, capability, fallback, status) => {
+    expect(validatePlan(plan([capability], fallback), engine).status).toBe(status);
   });
 });

@@ -1,22 +1,8 @@
 import type { ErrorCode } from '../contracts/errors.ts';
 import type { Plan } from '../contracts/plan.ts';
+import type { EngineName } from '../contracts/values.ts';
 import { CAPABILITIES } from './capabilities.ts';
-
-/** How an engine has a capability. Without a row it does not have it. */
-interface CapabilitySupport {
-  /** The engine does it itself. */
-  readonly native?: boolean | undefined;
-  /** How it can be done without the engine, for plans that say `emulate`. */
-  readonly emulation?: string | undefined;
-  /** What is lost without it, for plans that say `degrade`; absent if it cannot be left out. */
-  readonly withoutIt?: string | undefined;
-}
-
-/** The row of one engine in the capability matrix. */
-export interface CapabilityRow {
-  readonly engine: string;
-  readonly capabilities: Readonly<Record<string, CapabilitySupport>>;
-}
+import { CAPABILITY_MATRIX, type CapabilityRow, type CapabilitySupport } from './capability-matrix.ts';
 
 type ValidationWarningCode = 'CAPABILITY_EMULATED' | 'CAPABILITY_DROPPED';
 
@@ -27,8 +13,12 @@ export interface ValidationReport {
   readonly warnings: readonly { readonly code: ValidationWarningCode; readonly message: string }[];
 }
 
-/** Compares what a plan demands with what an engine can do. A report with errors refuses the start. */
-export function validatePlan(plan: Plan, row: CapabilityRow): ValidationReport {
+/**
+ * Compares what a plan demands with what an engine of the matrix, or another one's row, can do. A report with errors
+ * refuses the start.
+ */
+export function validatePlan(plan: Plan, engine: EngineName | CapabilityRow): ValidationReport {
+  const row: CapabilityRow = typeof engine === 'string' ? CAPABILITY_MATRIX[engine] : engine;
   const { planId, requiresCapabilities, fallbackBehavior = 'reject', targetAdapter = 'any' } = plan.metadata;
   const errors: { code: ErrorCode; capability: string; message: string }[] = [];
   const warnings: { code: ValidationWarningCode; message: string }[] = [];
@@ -41,7 +31,7 @@ export function validatePlan(plan: Plan, row: CapabilityRow): ValidationReport {
   for (const capability of requiresCapabilities ?? []) {
     const support = Object.hasOwn(row.capabilities, capability) ? row.capabilities[capability]! : {};
     const { native, emulation, withoutIt } = support;
-    if (native) continue;
+    if (native !== undefined) continue;
     const name = `${capability}${meaning(capability)}`;
     if (fallbackBehavior === 'emulate' && emulation !== undefined) {
       warnings.push({ code: 'CAPABILITY_EMULATED', message: `${row.engine} emulates ${name}: ${emulation}` });

@@ -1,4 +1,4 @@
-import type { CapabilityRow } from '../compiler/validate-plan.ts';
+import type { CapabilityRow } from '../compiler/capability-matrix.ts';
 import type { RunStatusSnapshot } from '../contracts/snapshot.ts';
 import type { EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
 

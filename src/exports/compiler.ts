@@ -1,3 +1,4 @@
+export { CAPABILITY_MATRIX, type CapabilityRow } from '../compiler/capability-matrix.ts';
 export {
   type CompileOptions,
   type CompileResult,
@@ -11,4 +12,4 @@ export { playbookJsonSchema } from '../compiler/json-schema.ts';
 export { locateError } from '../compiler/locate-error.ts';
 export { parsePlan } from '../compiler/parse-plan.ts';
 export { formatProblems, PROBLEMS, type Problem } from '../compiler/problems.ts';
-export { validatePlan } from '../compiler/validate-plan.ts';
+export { type ValidationReport, validatePlan } from '../compiler/validate-plan.ts';

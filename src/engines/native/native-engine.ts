@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Compile } from 'typebox/compile';
-import { validatePlan } from '../../compiler/validate-plan.ts';
+import { CAPABILITY_MATRIX } from '../../compiler/capability-matrix.ts';
 import { AppError } from '../../contracts/errors.ts';
 import type { Plan } from '../../contracts/plan.ts';
 import type { RunStatusSnapshot } from '../../contracts/snapshot.ts';
@@ -15,9 +15,9 @@ import { stampEvent } from '../../store/stamp-event.ts';
 import type { Store } from '../../store/store.ts';
 import { expectStored, RunView } from '../../worker/run-view.ts';
 import { storeResult } from '../../worker/store-result.ts';
+import { checkCapabilities } from '../check-capabilities.ts';
 import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from '../engine.ts';
 import type { PlanSource } from '../plan-ref.ts';
-import { NATIVE_CAPABILITIES } from './capabilities.ts';
 import { commitDecision, type DecisionPorts } from './commit-decision.ts';
 import type { NativeWorker } from './native-worker.ts';
 import { repairRun } from './repair-run.ts';
@@ -44,8 +44,8 @@ export class NativeEngine implements Engine {
     this.#ports = ports;
   }
 
-  capabilities(): typeof NATIVE_CAPABILITIES {
-    return NATIVE_CAPABILITIES;
+  capabilities(): typeof CAPABILITY_MATRIX.native {
+    return CAPABILITY_MATRIX.native;
   }
 
   async startRun(planRef: PlanRef, context: RunContext, options: StartOptions = {}): Promise<EngineRunRef> {
@@ -99,11 +99,7 @@ export class NativeEngine implements Engine {
     request: Omit<Extract<Command, { type: 'request' | 'retryRun' }>, 'now'>,
     retryOf?: string,
   ): Promise<EngineRunRef> {
-    const report = validatePlan(plan, NATIVE_CAPABILITIES);
-    if (report.status === 'ERRORS') {
-      const text = report.errors.map((error) => error.message).join('; ');
-      throw new AppError('CAPABILITY_NOT_SUPPORTED', `The plan cannot run here: ${text}`, { report });
-    }
+    const report = checkCapabilities(plan, 'native');
     const { runId, tenantId, projectId, environmentId } = context;
     const { planId, planVersion } = planRef;
     const now = Date.now();
