@@ -54,6 +54,14 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
     load: async () => (await import('./commands/run.ts')).run,
   },
+  init: {
+    summary: 'Write a configuration and playbooks that run',
+    positionals: ['[FOLDER]'],
+    flags: {},
+    examples: ['runledger init my-project', 'runledger init'],
+    notes: 'No file that is there is changed: one that differs is refused, and then nothing is written.',
+    load: async () => (await import('./commands/init.ts')).init,
+  },
   compile: {
     summary: 'Check a playbook and show its plan',
     positionals: ['FILE'],
@@ -220,6 +228,8 @@ export const EXIT_CODES: Readonly<Record<number, string>> = {
   66: 'the file or the run does not exist',
   69: 'the database or a dependency is not available',
   70: 'a defect of Runledger',
+  73: 'a file is in the way or cannot be written',
+  74: 'the disk is full',
   75: 'try again later',
   77: 'not allowed',
   78: 'the configuration is wrong',

@@ -28,8 +28,7 @@ function describe(error: unknown): {
   const { message, code, stack } = error as NodeJS.ErrnoException;
   const details = {};
   // What the machine refuses is nobody's defect.
-  if (code === 'ENOSPC' || code === 'EDQUOT')
-    return { code: 'STORE_UNAVAILABLE', message: `The disk is full: ${message}`, details };
+  if (code === 'ENOSPC' || code === 'EDQUOT') return { code: 'DISK_FULL', message, details };
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return { code: 'FILE_NOT_READABLE', message, details };
   return { code: 'INTERNAL', message: message ?? String(error), details, ...(stack ? { stack } : {}) };
 }

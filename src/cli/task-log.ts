@@ -1,4 +1,5 @@
 import type { LogLine } from '../worker/ports.ts';
+import { placeName } from './place-name.ts';
 import type { Progress } from './progress.ts';
 import { clean } from './terminal.ts';
 
@@ -7,7 +8,7 @@ export function taskLog(wanted: boolean): { log: (line: LogLine) => void; connec
   let progress: Progress | undefined;
   return {
     log: ({ entity, line }) => {
-      if (wanted) progress?.say(`${clean(entity)} | ${clean(line, 2000)}`);
+      if (wanted) progress?.say(`${placeName(entity)} | ${clean(line, 2000)}`);
     },
     connect: (to) => {
       progress = to;

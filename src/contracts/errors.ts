@@ -196,6 +196,19 @@ export const ERRORS = {
   EMBEDDED_IN_USE: { http: 503, retry: 'pause', exit: 69, cure: 'Stop the other server of this data folder.' },
   DEPENDENCY_MISSING: { http: 501, retry: 'pause', exit: 69, cure: 'Install the package that the message names.' },
   FILE_NOT_READABLE: { http: 400, retry: 'never', exit: 66, cure: 'Check the name of the file and its permissions.' },
+  FILE_EXISTS: { http: 409, retry: 'never', exit: 73, cure: 'Choose another folder, or move the file away.' },
+  FILE_NOT_WRITABLE: {
+    http: 400,
+    retry: 'never',
+    exit: 73,
+    cure: 'Check the permissions of the folder, or choose another one.',
+  },
+  DISK_FULL: {
+    http: 507,
+    retry: 'pause',
+    exit: 74,
+    cure: 'Free some space and try again; what was recorded is kept.',
+  },
   USAGE: { http: 400, retry: 'never', exit: 64, cure: 'See --help.' },
   INTERNAL: { http: 500, retry: 'never', exit: 70, cure: 'This is a defect of Runledger; please report it.' },
 } as const satisfies Record<string, ErrorRow>;

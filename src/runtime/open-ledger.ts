@@ -1,4 +1,5 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { AppError } from '../contracts/errors.ts';
 import { PostgresStore } from '../store/postgres-store.ts';
 import { Postgres, type PostgresOptions } from '../store/sql/postgres.ts';
@@ -79,7 +80,8 @@ async function probe(options: PostgresOptions): Promise<void> {
 
 function makeFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    // Nothing in it belongs into a repository.
+    if (mkdirSync(folder, { recursive: true }) !== undefined) writeFileSync(join(folder, '.gitignore'), '*\n');
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
     throw new AppError('EMBEDDED_FOLDER_UNUSABLE', `The folder ${folder} cannot be made (${code}).`, { folder });

@@ -5,6 +5,7 @@ import type { RunRow } from '../../store/sql/find-run.ts';
 import type { TaskLine } from '../../store/sql/task-lines.ts';
 import type { Command, Context } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { placeName } from '../place-name.ts';
 import { clean } from '../terminal.ts';
 
 const PAGE = 1000;
@@ -90,7 +91,7 @@ function lineShower({ args, terminal }: Context, top: RunRow): (line: TaskLine, 
       return;
     }
     const from = run.runId === top.runId ? '' : `${clean(run.planId)} ${terminal.symbols.into} `;
-    const head = `${printedAt.slice(11, 23)}  ${from}${clean(entity)}`;
+    const head = `${printedAt.slice(11, 23)}  ${from}${placeName(entity)}`;
     const body = clean(text, 8000);
     terminal.print(`${terminal.paint('dim', head)} | ${stream === 'stderr' ? terminal.paint('yellow', body) : body}`);
   };

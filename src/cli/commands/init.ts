@@ -1,0 +1,68 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { AppError } from '../../contracts/errors.ts';
+import type { Command } from '../context.ts';
+import { initFiles } from '../init-files.ts';
+
+export const init: Command = async ({ args, terminal }) => {
+  const given = args.positionals[0] ?? '.';
+  const folder = resolve(given);
+  const files = Object.entries(initFiles(projectName(folder)));
+  // All are looked at before one is written. What is there already and the same is kept: a killed `init` can be repeated.
+  const missing = files.filter(([path, text]) => !isThere(folder, path, text));
+  for (const [path, text] of missing) write(join(folder, path), text);
+  const written = missing.map(([path]) => path);
+  const kept = files.map(([path]) => path).filter((path) => !written.includes(path));
+  if (terminal.json) {
+    terminal.printJson({ folder, written, kept });
+    return 0;
+  }
+  for (const path of written) terminal.print(`${terminal.paint('green', terminal.symbols.done)} ${path}`);
+  for (const path of kept)
+    terminal.print(terminal.paint('dim', `${terminal.symbols.skipped} ${path} is there already`));
+  terminal.print('\nnext:');
+  if (folder !== process.cwd()) terminal.print(`  cd ${quoted(given)}`);
+  terminal.print('  runledger run playbooks/hello.yaml');
+  terminal.print('  runledger run playbooks/orders.yaml');
+  terminal.print('  runledger compile playbooks/orders.yaml --explain');
+  return 0;
+};
+
+function isThere(folder: string, path: string, text: string): boolean {
+  const file = join(folder, path);
+  try {
+    // A link that leads nowhere would be written through.
+    if (!existsSync(file)) return false;
+    if (readFileSync(file, 'utf8') === text) return true;
+  } catch (error) {
+    throw new AppError(
+      'FILE_EXISTS',
+      `${file} is there and cannot be read (${(error as NodeJS.ErrnoException).code}).`,
+    );
+  }
+  throw new AppError('FILE_EXISTS', `${file} is there already and is not what init would write; nothing was changed.`, {
+    file,
+  });
+}
+
+function write(file: string, text: string): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text, { flag: 'wx' });
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw error;
+    throw new AppError('FILE_NOT_WRITABLE', `${file} cannot be written (${code}).`, { file }, { cause: error });
+  }
+}
+
+/** The name of the folder, as far as it can stand in the configuration. */
+function projectName(folder: string): string {
+  return (
+    basename(folder)
+      .replace(/[^A-Za-z0-9._-]+/g, '-')
+      .replace(/^[-.]+|[-.]+$/g, '') || 'default'
+  );
+}
+
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);
