@@ -16,8 +16,8 @@ if (existsSync(tsc)) {
   execFileSync(process.execPath, [tsc, '-p', project, '--outDir', out, ...flags], { stdio: 'inherit' });
   const migrations = join('store', 'sql', 'migrations');
   cpSync(join(root, 'src', migrations), join(out, migrations), { recursive: true });
-  for (const path of readdirSync(join(root, 'src', 'tools'), { recursive: true, encoding: 'utf8' })) {
-    if (/\.(py|mjs)$/.test(path)) cpSync(join(root, 'src', 'tools', path), join(out, 'tools', path));
+  for (const path of readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })) {
+    if (/\.(py|mjs)$/.test(path)) cpSync(join(root, 'src', path), join(out, path));
   }
   chmodSync(join(out, 'cli', 'main.js'), 0o755);
   if (folder === undefined && process.platform !== 'win32') linkCommand();

@@ -16,7 +16,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   runtime: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines'],
   cli: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines', 'runtime'],
   testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'worker', 'engines', 'runtime'],
-  exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'testing', 'runtime'],
+  exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'engines', 'testing', 'runtime'],
 };
 
 /** Folders whose files, and everything that these import, run in a browser or a workflow sandbox. */
@@ -24,12 +24,11 @@ const PURE = ['contracts', 'kernel'];
 
 /** Packages, and the only folders that may load them. Optional SDKs have one owner each. */
 const PACKAGE_OWNERS: Record<string, readonly string[]> = {
-  typebox: ['contracts', 'compiler', 'store', 'tools', 'engines', 'testing'],
+  typebox: ['contracts', 'compiler', 'store', 'tools', 'engines', 'testing', 'exports'],
   '@huggingface/jinja': ['kernel/expressions'],
   '@noble/hashes': ['kernel/expressions', 'kernel'],
   re2js: ['kernel/expressions'],
   yaml: ['compiler', 'runtime'],
-  tsx: ['runtime'],
   pg: ['store', 'tools/postgres'],
   '@duckdb/node-api': ['tools/duckdb'],
   vitest: ['testing'],

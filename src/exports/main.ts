@@ -1,3 +1,4 @@
+export { Type } from 'typebox';
 export { ALERTS, type Alert, type AlertCode } from '../contracts/alerts.ts';
 export { CATALOGUE, type Emitter, type EventRow, type EventType } from '../contracts/catalogue.ts';
 export type { AppendReceipt, LedgerRecord, RunEventRecord, RunEventWrite } from '../contracts/envelope.ts';

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import nodeModule from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { AppError } from '../contracts/errors.ts';
@@ -125,27 +126,22 @@ async function readConfig(file: string): Promise<unknown> {
   }
 }
 
+const HOOK = new URL('./typescript-hook.mjs', import.meta.url);
+const MARK = '?runledger-config';
+let hooked: Promise<void> | undefined;
+
+/** JavaScript or TypeScript, of whatever `type` the project is, and without anything that the project has installed. */
 async function importConfig(file: string): Promise<unknown> {
-  const url = pathToFileURL(file).href;
-  try {
-    return ((await import(url)) as { default?: unknown }).default;
-  } catch (error) {
-    // Node reads TypeScript by itself from 22.18 on.
-    if ((error as { code?: string }).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error;
-  }
-  let loader: { tsImport(file: string, parent: string): Promise<{ default?: unknown }> };
-  try {
-    loader = await import('tsx/esm/api');
-  } catch {
-    throw new AppError(
-      'DEPENDENCY_MISSING',
-      `Node ${process.version} needs tsx to read ${file}: npm install --save-dev tsx`,
-    );
-  }
-  const { default: exported } = await loader.tsImport(url, import.meta.url);
-  // Where the project is not of type module, the file is read as CommonJS, and its exports are one level down.
-  const inner = exported as { __esModule?: boolean; default?: unknown } | undefined;
-  return inner?.__esModule ? inner.default : exported;
+  hooked ??= installHook();
+  await hooked;
+  return ((await import(`${pathToFileURL(file).href}${MARK}`)) as { default?: unknown }).default;
+}
+
+async function installHook(): Promise<void> {
+  // From Node 22.15 on hooks can live in this thread; before, in one of their own.
+  const { registerHooks } = nodeModule as { registerHooks?: (hooks: object) => unknown };
+  if (registerHooks) registerHooks((await import(HOOK.href)) as object);
+  else nodeModule.register(HOOK);
 }
 
 const TEXTS = ['databaseUrl', 'folder', 'tenant', 'project', 'environment', 'secretsFile'];

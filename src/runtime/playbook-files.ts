@@ -2,7 +2,9 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { type CompileResult, compile, type PlaybookSource } from '../compiler/compile.ts';
+import { TaskForm } from '../compiler/playbook-schema.ts';
 import { AppError } from '../contracts/errors.ts';
+import type { Tool } from '../tools/tool.ts';
 import type { Settings } from './config.ts';
 
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -14,19 +16,32 @@ export async function compileFile(
   settings: Settings,
   options: { readonly strict?: boolean } = {},
 ): Promise<CompileResult> {
-  const tools = Object.fromEntries(
-    settings.tools.map((tool) => {
-      const { properties } = tool.input as { properties?: Record<string, unknown> };
-      return [tool.kind, { fields: Object.keys(properties ?? {}) }];
-    }),
-  );
-  return compile(
-    { text: readText(file), file: file === STDIN ? '<stdin>' : shown(file) },
-    {
-      tools,
-      strict: options.strict ?? false,
-      resolve: (path, from) => findPlaybook(path, [dirname(resolve(from)), process.cwd(), ...settings.playbooks]),
-    },
+  return compileText({ text: readText(file), file: file === STDIN ? '<stdin>' : shown(file) }, settings, options);
+}
+
+/** Compiles a playbook from its text; what it names is looked for from where `file` says that it stands. */
+export async function compileText(
+  source: PlaybookSource,
+  settings: Settings,
+  options: { readonly strict?: boolean } = {},
+): Promise<CompileResult> {
+  return compile(source, {
+    tools: Object.fromEntries(settings.tools.map((tool) => [tool.kind, { fields: fieldsOf(tool) }])),
+    strict: options.strict ?? false,
+    resolve: (path, from) => findPlaybook(path, [dirname(resolve(from)), process.cwd(), ...settings.playbooks]),
+  });
+}
+
+/** The fields of a user's tool. One that the language has for itself would never reach it. */
+function fieldsOf({ kind, input }: Tool): string[] {
+  const { properties } = input as { properties?: Record<string, unknown> };
+  const fields = Object.keys(properties ?? {});
+  const taken = fields.find((field) => Object.hasOwn(TaskForm.properties, field));
+  if (taken === undefined) return fields;
+  throw new AppError(
+    'CONFIG_INVALID',
+    `the tool '${kind}' has a field '${taken}', which every task has for itself; give the field another name.`,
+    { kind, field: taken },
   );
 }
 
