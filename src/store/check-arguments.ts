@@ -3,6 +3,7 @@ import { Compile, type Validator } from 'typebox/compile';
 import { AppError } from '../contracts/errors.ts';
 import { Id, KeyPart, UtcTime } from '../contracts/primitives.ts';
 import { type FieldProblem, schemaProblems } from '../contracts/validate-event.ts';
+import { EngineType } from '../contracts/values.ts';
 import type { ProviderRef } from './sql/find-run.ts';
 import type { EventQuery, NewRun, WindowQuery } from './store.ts';
 
@@ -21,6 +22,7 @@ const newRun = compiled(
     trigger: o(Type.Object({ type: Id, ref: Id, playbookPath: o(Id) })),
     parentRunId: o(KeyPart),
     retryOf: o(KeyPart),
+    engine: o(EngineType),
   }),
 );
 const providerRef = compiled(Type.Object({ provider: Id, workflowId: Id, providerRunId: Id }));

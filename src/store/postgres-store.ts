@@ -132,6 +132,7 @@ export class PostgresStore implements Store {
       triggerRef: run.trigger?.ref ?? null,
       parentRunId: run.parentRunId ?? null,
       retryOf: run.retryOf ?? null,
+      engine: run.engine ?? 'native',
       events,
     };
   }

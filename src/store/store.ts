@@ -3,6 +3,7 @@ import type { Emitter } from '../contracts/catalogue.ts';
 import type { AppendReceipt, LedgerRecord, RunEventWrite } from '../contracts/envelope.ts';
 import type { AppError } from '../contracts/errors.ts';
 import type { RunSnapshot } from '../contracts/snapshot.ts';
+import type { EngineName } from '../contracts/values.ts';
 import type { ProviderRef, RunRow } from './sql/find-run.ts';
 import type { StreamCursor, StreamEvent } from './sql/read-stream.ts';
 
@@ -20,6 +21,8 @@ export interface NewRun {
   readonly trigger?: { readonly type: string; readonly ref: string; readonly playbookPath?: string };
   readonly parentRunId?: string;
   readonly retryOf?: string;
+  /** Who schedules the run; its own engine here unless told otherwise. */
+  readonly engine?: EngineName;
   readonly events?: readonly RunEventWrite[];
 }
 

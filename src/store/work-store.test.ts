@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../test/setup/database.ts';
 import type { RunEventWrite } from '../contracts/envelope.ts';
+import type { EngineName } from '../contracts/values.ts';
 import { runStarted, sampleEvent, sampleRun } from '../testing/sample-events.ts';
 import { PostgresStore } from './postgres-store.ts';
 import type { RunIdentity } from './sql/read-events.ts';
@@ -24,9 +25,10 @@ afterAll(async () => {
 type Run = RunIdentity & { readonly leases: readonly Lease[] };
 
 /** A run that has started, with one unit of work. */
-async function started(options: { owner?: string; tenantId?: string } = {}): Promise<Run> {
+async function started(options: { owner?: string; tenantId?: string; engine?: EngineName } = {}): Promise<Run> {
   const run = sampleRun(randomUUID(), options.tenantId === undefined ? {} : { tenantId: options.tenantId });
-  const made = await store.work.startRun({ ...run, events: [...run.events!, runStarted(run)] }, [
+  const placed = options.engine === undefined ? {} : { engine: options.engine };
+  const made = await store.work.startRun({ ...run, ...placed, events: [...run.events!, runStarted(run)] }, [
     { unit: 's:a@1', ...(options.owner === undefined ? {} : { owner: options.owner, leaseMs: 30_000 }) },
   ]);
   const { runId, tenantId, projectId, environmentId, planId, planVersion } = run;
@@ -89,6 +91,75 @@ describe('leases', () => {
     expect(await claimOf(run, 'you')).toEqual([]);
     expect(await store.work.wake(run.runId, 'w:a/wait:1')).toBe(true);
     expect((await claimOf(run, 'you')).map(({ unit }) => unit)).toEqual(['w:a/wait:1']);
+  });
+});
+
+describe('runs of another engine', () => {
+  test('its work is not claimed by native workers, rows that follow included, and is taken by name', async () => {
+    const run = await started({ engine: 'temporal' });
+    expect(await store.findRun(run.runId)).toMatchObject({ engine: 'temporal' });
+    expect(await claimOf(run, 'native')).toEqual([]);
+    const taken = await store.work.claimUnit(run.runId, 's:a@1', 'me', 30_000);
+    if (taken.state !== 'claimed') throw new Error(taken.state);
+    expect(taken.unit).toMatchObject({ runId: run.runId, unit: 's:a@1', deliveries: 1, stop: false });
+    expect(await store.work.claimUnit(run.runId, 's:a@1', 'you', 30_000)).toMatchObject({ state: 'leased' });
+    expect(await store.work.claimUnit(run.runId, 's:none@1', 'you', 30_000)).toEqual({ state: 'gone' });
+    expect(await store.work.claimUnit(randomUUID(), 's:a@1', 'you', 30_000)).toEqual({ state: 'gone' });
+    const { unit, fence } = taken.unit;
+    const next = await commit({
+      run,
+      facts: [event(run, 'StepStarted')],
+      work: [
+        { op: 'delete', unit, fence },
+        { op: 'insert', unit: 's:b@1' },
+        { op: 'insert', unit: 's:c@1', held: true },
+        { op: 'insert', unit: 'w:a/wait:1', dueAt: new Date(Date.now() + 60_000).toISOString() },
+      ],
+    });
+    expect(outcome(next)).toBe('ok');
+    expect(await claimOf(run, 'native')).toEqual([]);
+    expect(await store.work.claimUnit(run.runId, 's:a@1', 'me', 30_000)).toEqual({ state: 'gone' });
+    expect(await store.work.claimUnit(run.runId, 's:c@1', 'me', 30_000)).toEqual({ state: 'held' });
+    const later = await store.work.claimUnit(run.runId, 'w:a/wait:1', 'me', 30_000);
+    expect(later).toMatchObject({ state: 'later' });
+    expect((later as { waitMs: number }).waitMs).toBeGreaterThan(30_000);
+    const [claimed] = await store.work.claim('t', { limit: 1000, leaseMs: 30_000, engine: 'temporal' });
+    expect(claimed).toMatchObject({ runId: run.runId, unit: 's:b@1' });
+  });
+
+  test('a run whose unit nobody takes is overdue for its own engine only, and a lease that lasts is not', async () => {
+    const run = await started({ engine: 'temporal' });
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    const options = { olderThanMs: 10, limit: 1000 };
+    expect(await store.work.overdue('temporal', options)).toContain(run.runId);
+    expect(await store.work.overdue('native', options)).not.toContain(run.runId);
+    expect(await store.work.overdue('temporal', { ...options, olderThanMs: 60_000 })).not.toContain(run.runId);
+    await store.work.claimUnit(run.runId, 's:a@1', 'me', 30_000);
+    expect(await store.work.overdue('temporal', options)).not.toContain(run.runId);
+  });
+
+  test('iterations that a loop hands out to nobody come back without a lease', async () => {
+    const run = await started({ engine: 'temporal' });
+    const loop = { op: 'begin', loop: 'a@1', next: 1, total: 3, inFlight: 1, maxInFlight: 1, skip: [] } as const;
+    await commit({
+      run,
+      facts: [event(run, 'StepStarted')],
+      work: [{ op: 'insert', unit: 'i:a@1/0' }],
+      loops: [loop],
+    });
+    const taken = await store.work.claimUnit(run.runId, 'i:a@1/0', 'me', 30_000);
+    if (taken.state !== 'claimed') throw new Error(taken.state);
+    const { unit, fence } = taken.unit;
+    const result = await commit({
+      run,
+      facts: [task(run, 1)],
+      work: [{ op: 'delete', unit, fence }],
+      loops: [{ op: 'ended', loop: 'a@1', stop: false }],
+    });
+    if (!result.ok) throw result.error;
+    expect(result.handouts).toEqual([{ unit: 'i:a@1/1', fence: 0 }]);
+    expect(await claimOf(run, 'native')).toEqual([]);
+    expect(await store.work.claimUnit(run.runId, 'i:a@1/1', 'me', 30_000)).toMatchObject({ state: 'claimed' });
   });
 });
 

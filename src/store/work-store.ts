@@ -1,6 +1,7 @@
 import { CATALOGUE, type Emitter, type EventType } from '../contracts/catalogue.ts';
 import type { LedgerRecord, RunEventWrite } from '../contracts/envelope.ts';
 import { AppError } from '../contracts/errors.ts';
+import type { EngineName } from '../contracts/values.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { PreparedEvent } from './prepared-event.ts';
 import { receiptsOf } from './receipts-of.ts';
@@ -16,6 +17,8 @@ import type { Postgres } from './sql/postgres.ts';
 import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
 import {
   burnWork,
+  checkIn,
+  claimUnit,
   claimWork,
   discardWork,
   findPlan,
@@ -23,7 +26,9 @@ import {
   findReceipt,
   listWork,
   openChildren,
+  overdueRuns,
   putPlan,
+  releaseOwners,
   releaseWork,
   renewWork,
   repairWork,
@@ -32,12 +37,14 @@ import {
 import type { CreatedRun, NewRun } from './store.ts';
 import type {
   ClaimedUnit,
+  ClaimOptions,
   CommitResult,
   Lease,
   NewWork,
   Receipt,
   RepairRequest,
   StoredPlan,
+  UnitClaim,
   WorkCommit,
   WorkRow,
   WorkStore,
@@ -188,8 +195,24 @@ export class PostgresWorkStore implements WorkStore {
     });
   }
 
-  claim(owner: string, options: { limit: number; leaseMs: number }): Promise<ClaimedUnit[]> {
-    return claimWork(this.#postgres, owner, options.limit, options.leaseMs);
+  claim(owner: string, { limit, leaseMs, engine = 'native', scope }: ClaimOptions): Promise<ClaimedUnit[]> {
+    return claimWork(this.#postgres, { owner, limit, leaseMs, engine, scope });
+  }
+
+  checkIn(owner: string, hostTag: string): Promise<string[]> {
+    return checkIn(this.#postgres, owner, hostTag);
+  }
+
+  async releaseOwners(owners: readonly string[]): Promise<number> {
+    return owners.length === 0 ? 0 : releaseOwners(this.#postgres, owners);
+  }
+
+  claimUnit(runId: string, unit: string, owner: string, leaseMs: number): Promise<UnitClaim> {
+    return claimUnit(this.#postgres, { runId, unit, owner, leaseMs });
+  }
+
+  overdue(engine: EngineName, options: { olderThanMs: number; limit: number }): Promise<string[]> {
+    return overdueRuns(this.#postgres, engine, options);
   }
 
   async renew(

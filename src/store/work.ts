@@ -1,5 +1,6 @@
 import type { AppendReceipt, LedgerRecord, RunEventWrite } from '../contracts/envelope.ts';
 import type { AppError } from '../contracts/errors.ts';
+import type { EngineName } from '../contracts/values.ts';
 import type { RunIdentity } from './sql/read-events.ts';
 import type { CreatedRun, NewRun } from './store.ts';
 
@@ -7,6 +8,23 @@ import type { CreatedRun, NewRun } from './store.ts';
 export interface Lease {
   readonly unit: string;
   readonly fence: number;
+  /** How often the unit was taken, this time included; absent for the first time. */
+  readonly deliveries?: number;
+}
+
+/** What a worker may take: everything, what belongs to a tenant or project, or only these runs and their children. */
+export interface ClaimScope {
+  readonly runs?: readonly string[];
+  readonly tenantId?: string;
+  readonly projectId?: string;
+}
+
+export interface ClaimOptions {
+  readonly limit: number;
+  readonly leaseMs: number;
+  /** Who schedules the runs; native by default. */
+  readonly engine?: EngineName;
+  readonly scope?: ClaimScope | undefined;
 }
 
 export interface ClaimedUnit extends Lease {
@@ -19,6 +37,16 @@ export interface ClaimedUnit extends Lease {
   readonly stop: boolean;
 }
 
+/** What came of asking for one unit by its name. */
+export type UnitClaim =
+  | { readonly state: 'claimed'; readonly unit: ClaimedUnit }
+  /** The log no longer asks for it. */
+  | { readonly state: 'gone' }
+  /** The run is paused. */
+  | { readonly state: 'held' }
+  /** It is not due yet, or somebody else has a lease, for so long. */
+  | { readonly state: 'later' | 'leased'; readonly waitMs: number };
+
 export type WorkChange =
   /** The unit under whose lease the call is made, which is kept or ends with it. */
   | { readonly op: 'check' | 'delete'; readonly unit: string; readonly fence?: number }
@@ -28,6 +56,8 @@ export type WorkChange =
       readonly dueAt?: string;
       /** Leased to the caller at once. */
       readonly lease?: boolean;
+      /** How often it was taken before a wait: a unit that comes back is not a new one. */
+      readonly taken?: number;
       /** The run is paused: not handed out before it resumes. */
       readonly held?: boolean;
     }
@@ -103,7 +133,12 @@ export interface NewWork {
 
 export interface RepairRequest {
   readonly atSeq: number;
-  readonly units: readonly { readonly unit: string; readonly dueAt?: string; readonly held: boolean }[];
+  readonly units: readonly {
+    readonly unit: string;
+    readonly dueAt?: string;
+    readonly held: boolean;
+    readonly taken?: number;
+  }[];
   readonly loops: readonly (Omit<Extract<LoopChange, { op: 'begin' }>, 'op'> & { readonly stopped: boolean })[];
 }
 
@@ -132,7 +167,15 @@ export interface WorkStore {
   /** Creates the run with its first events and its first work. The leases are those of the units with an owner. */
   startRun(run: NewRun, work: readonly NewWork[]): Promise<CreatedRun & { runKey: number; leases: readonly Lease[] }>;
   commit(commit: WorkCommit): Promise<CommitResult>;
-  claim(owner: string, options: { limit: number; leaseMs: number }): Promise<ClaimedUnit[]>;
+  /** Due units of runs that the engine schedules. */
+  claim(owner: string, options: ClaimOptions): Promise<ClaimedUnit[]>;
+  /** Says that a worker lives, and gives the others that were here on the same host. */
+  checkIn(owner: string, hostTag: string): Promise<string[]>;
+  /** Hands back everything that these workers hold, because they are dead or stop. How many units are free now. */
+  releaseOwners(owners: readonly string[]): Promise<number>;
+  claimUnit(runId: string, unit: string, owner: string, leaseMs: number): Promise<UnitClaim>;
+  /** Runs of the engine that have had a unit to take for so long, and nobody takes it. */
+  overdue(engine: EngineName, options: { olderThanMs: number; limit: number }): Promise<string[]>;
   /** Per lease whether it is still held and whether its holder is asked to stop. */
   renew(
     leases: readonly (Lease & { readonly runKey: number })[],

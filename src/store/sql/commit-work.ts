@@ -118,7 +118,10 @@ function workColumns(calls: readonly PreparedCommit[]): unknown[] {
     list(work, ({ at }) => at),
     list(work, ({ change }) => OPS[change.op]),
     list(work, ({ change }) => quoteOrNull('unit' in change ? change.unit : '')),
-    list(work, ({ change }) => ('fence' in change ? change.fence : undefined) ?? none),
+    list(
+      work,
+      ({ change }) => (change.op === 'insert' ? change.taken : 'fence' in change ? change.fence : undefined) ?? none,
+    ),
     list(work, ({ change }) => quoteOrNull(change.op === 'insert' ? change.dueAt : undefined)),
     // Null stands for held.
     list(work, ({ change }) => (change.op === 'insert' ? (change.held ? none : change.lease ? 't' : 'f') : 'f')),
@@ -154,7 +157,9 @@ function readCommitAnswers(calls: readonly PreparedCommit[], row: CommitRow): Co
     const leases: Lease[] = [];
     for (const change of call.work) {
       const fence = fences[op++];
-      if (change.op === 'insert' && fence) leases.push({ unit: change.unit, fence: Number(fence) });
+      if (change.op !== 'insert' || !fence) continue;
+      const { unit, taken } = change;
+      leases.push({ unit, fence: Number(fence), ...(taken === undefined ? {} : { deliveries: taken + 1 }) });
     }
     const code = Number(codes[i] ?? 0);
     const runId = call.events[0]?.event.runId;

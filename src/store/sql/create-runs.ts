@@ -10,8 +10,8 @@ const CREATE: Statement = {
     select array_to_string(run_keys, ',') as keys, run_ids as ids, array_to_string(created, ',') as created,
            ${ANSWER_COLUMNS}
       from runledger.create_runs($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-             $9::text[], $10::text[], $11::text[], $12::text[], $13::integer[], $14::integer[], $15::smallint[], $16::text[],
-             $17::integer[], $18::integer[], $19::text[], $20::integer[], $21::integer[], $22::integer[], $23::integer[], $24::integer[], $25::bytea)`,
+             $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::integer[], $15::integer[], $16::smallint[], $17::text[],
+             $18::integer[], $19::integer[], $20::text[], $21::integer[], $22::integer[], $23::integer[], $24::integer[], $25::integer[], $26::bytea)`,
 };
 
 export interface RunInsert {
@@ -27,6 +27,7 @@ export interface RunInsert {
   readonly triggerRef: string | null;
   readonly parentRunId: string | null;
   readonly retryOf: string | null;
+  readonly engine: string;
   readonly events: readonly PreparedEvent[];
 }
 
@@ -64,9 +65,9 @@ const START: Statement = {
     select array_to_string(run_keys, ',') as keys, run_ids as ids, array_to_string(created, ',') as created,
            ${ANSWER_COLUMNS}, array_to_string(fences, ',', '') as fences
       from runledger.start_runs($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-             $9::text[], $10::text[], $11::text[], $12::text[], $13::integer[], $14::integer[], $15::smallint[], $16::text[],
-             $17::integer[], $18::integer[], $19::text[], $20::integer[], $21::integer[], $22::integer[], $23::integer[], $24::integer[], $25::bytea,
-             $26::integer[], $27::text[], $28::text[], $29::text[], $30::integer[])`,
+             $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::integer[], $15::integer[], $16::smallint[], $17::text[],
+             $18::integer[], $19::integer[], $20::text[], $21::integer[], $22::integer[], $23::integer[], $24::integer[], $25::integer[], $26::bytea,
+             $27::integer[], $28::text[], $29::text[], $30::text[], $31::integer[])`,
 };
 
 export interface StartedRun extends RunInserted {
@@ -129,6 +130,7 @@ function parameters(runs: readonly RunInsert[]): unknown[] {
     column((r) => r.triggerRef),
     column((r) => r.parentRunId),
     column((r) => r.retryOf),
+    column((r) => r.engine),
     `{${withEvents.map(({ i }) => i + 1).join(',')}}`,
     `{${withEvents.map(({ run }) => run.events.length).join(',')}}`,
     ...eventColumns(relate(withEvents.map(({ run, i }) => ({ runKey: i, events: run.events })))),

@@ -1,4 +1,5 @@
 import type { RunStatus } from '../../contracts/states.ts';
+import type { EngineName } from '../../contracts/values.ts';
 import { microsToText } from '../../lib/time.ts';
 import { statusOfBit } from '../prepared-event.ts';
 import type { Postgres } from './postgres.ts';
@@ -16,6 +17,8 @@ export interface RunRow extends RunIdentity {
   readonly triggerRef?: string;
   readonly parentRunId?: string;
   readonly retryOf?: string;
+  /** Who schedules the run. */
+  readonly engine: EngineName;
 }
 
 export interface RunColumns {
@@ -35,11 +38,12 @@ export interface RunColumns {
   readonly trigger_ref: string | null;
   readonly parent_run_id: string | null;
   readonly retry_of: string | null;
+  readonly engine: EngineName;
 }
 
 export const RUN_COLUMNS = `r.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
   (extract(epoch from r.created_at) * 1000000)::bigint::text as created, r.status, r.last_seq, r.decided_seq,
-  encode(r.chain_head, 'hex') as head, r.trigger_type, r.trigger_ref, r.parent_run_id, r.retry_of`;
+  encode(r.chain_head, 'hex') as head, r.trigger_type, r.trigger_ref, r.parent_run_id, r.retry_of, r.engine`;
 
 export function toRun(row: RunColumns): RunRow {
   const status = statusOfBit(row.status);
@@ -60,6 +64,7 @@ export function toRun(row: RunColumns): RunRow {
     ...(row.trigger_ref === null ? {} : { triggerRef: row.trigger_ref }),
     ...(row.parent_run_id === null ? {} : { parentRunId: row.parent_run_id }),
     ...(row.retry_of === null ? {} : { retryOf: row.retry_of }),
+    engine: row.engine,
   };
 }
 

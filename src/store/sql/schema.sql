@@ -126,6 +126,7 @@ create table runledger.runs (
   trigger_ref text,
   parent_run_id text,
   retry_of text,
+  engine text not null default 'native'::text,
   status smallint not null default 128,
   last_seq bigint not null default 0,
   decided_seq bigint not null default 0,
@@ -166,6 +167,7 @@ create table runledger.work (
   run_key bigint not null,
   unit text not null,
   tenant_id text not null,
+  engine text not null,
   available_at timestamp with time zone not null,
   lease_owner text,
   fence bigint not null default 0,
@@ -174,6 +176,12 @@ create table runledger.work (
   stop boolean not null default false,
   last_error text
 ) with (fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000);
+
+create table runledger.workers (
+  owner text not null,
+  host_tag text not null,
+  seen_at timestamp with time zone not null default clock_timestamp()
+);
 
 alter table runledger.alerts add constraint alerts_dedupe_key_key UNIQUE (dedupe_key);
 
@@ -223,6 +231,8 @@ alter table runledger.task_lines add constraint task_lines_pkey PRIMARY KEY (run
 
 alter table runledger.work add constraint work_pkey PRIMARY KEY (run_key, unit);
 
+alter table runledger.workers add constraint workers_pkey PRIMARY KEY (owner);
+
 CREATE INDEX alerts_by_code ON runledger.alerts USING btree (code, alert_key);
 
 CREATE INDEX alerts_by_run ON runledger.alerts USING btree (run_id, alert_key) WHERE (run_id IS NOT NULL);
@@ -249,7 +259,7 @@ CREATE INDEX runs_by_retry ON runledger.runs USING btree (retry_of) WHERE (retry
 
 CREATE INDEX runs_by_scope ON runledger.runs USING btree (tenant_id, project_id, environment_id, run_key);
 
-CREATE INDEX work_by_time ON runledger.work USING btree (available_at) WHERE (NOT held);
+CREATE INDEX work_by_time ON runledger.work USING btree (engine, available_at) WHERE (NOT held);
 
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON runledger.run_events FOR EACH ROW EXECUTE FUNCTION runledger.refuse_change();
 
@@ -530,6 +540,21 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION runledger.check_in(me text, tag text)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into runledger.workers as x (owner, host_tag) values (me, tag)
+    on conflict (owner) do update set seen_at = clock_timestamp() where x.seen_at < clock_timestamp() - interval '1 second';
+  -- Of another host nobody here can say that it is dead. Its leases ended long ago.
+  delete from runledger.workers x where x.seen_at < clock_timestamp() - interval '1 day';
+  return query select x.owner from runledger.workers x where x.host_tag = tag and x.owner <> me;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION runledger.claim_projections(keys bigint[])
  RETURNS TABLE(run_key bigint, run_id text, tenant_id text, project_id text, environment_id text, last_seq bigint, watermark bigint, stale_until bigint, state_bytes integer, age_ms double precision, claimed boolean)
  LANGUAGE plpgsql
@@ -552,7 +577,34 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.claim_work(owner text, ttl_ms integer, max_rows integer)
+CREATE OR REPLACE FUNCTION runledger.claim_unit(of_run text, of_unit text, owner text, ttl_ms integer)
+ RETURNS TABLE(run_key bigint, tenant_id text, fence bigint, deliveries integer, stop boolean, held boolean, leased boolean, wait_ms integer)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  found_key constant bigint := (select r.run_key from runledger.runs r where r.run_id = of_run);
+  at constant timestamptz := clock_timestamp();
+  row runledger.work;
+begin
+  select * into row from runledger.work w where w.run_key = found_key and w.unit = of_unit for update;
+  if not found then return; end if;
+  if row.held or row.available_at > at then
+    return query select row.run_key, row.tenant_id, null::bigint, row.deliveries, row.stop, row.held, row.lease_owner is not null,
+      least(ceil(extract(epoch from row.available_at - at) * 1000), 2000000000)::integer;
+    return;
+  end if;
+  return query update runledger.work w set lease_owner = owner, fence = nextval('runledger.fences'), deliveries = w.deliveries + 1,
+      available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+    where w.run_key = found_key and w.unit = of_unit
+    returning w.run_key, w.tenant_id, w.fence, w.deliveries, w.stop, false, true, 0;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.claim_work(owner text, ttl_ms integer, max_rows integer, of_engine text, of_runs text[], of_tenant text, of_project text)
  RETURNS TABLE(run_key bigint, run_id text, tenant_id text, unit text, fence bigint, deliveries integer, stop boolean, expires_us bigint)
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -565,11 +617,28 @@ CREATE OR REPLACE FUNCTION runledger.claim_work(owner text, ttl_ms integer, max_
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
-  taken tid[];
+  taken tid[]; family bigint[];
 begin
-  select array_agg(c.ctid) into taken from (
-    select w.ctid from runledger.work w where not w.held and w.available_at <= clock_timestamp()
-     order by w.available_at limit max_rows for update skip locked) c;
+  if of_runs is null then
+    select array_agg(c.ctid) into taken from (
+      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= clock_timestamp()
+         and (of_tenant is null or w.tenant_id = of_tenant)
+         and (of_project is null or exists (select from runledger.runs r where r.run_key = w.run_key and r.project_id = of_project))
+       order by w.available_at limit max_rows for update skip locked) c;
+  else
+    -- A child that has ended counts as long as something of it is to be done, such as a signal for its own children.
+    with recursive f as (
+      select r.run_key, r.run_id from runledger.runs r where r.run_id = any(of_runs)
+      union all
+      select x.run_key, x.run_id from f, lateral (
+        select r.run_key, r.run_id from runledger.runs r where r.parent_run_id = f.run_id
+           and (r.status not in (16, 32, 64) or exists (select from runledger.work w where w.run_key = r.run_key))) x)
+    select array_agg(f.run_key) into family from f;
+    select array_agg(c.ctid) into taken from (
+      select w.ctid from runledger.work w where w.run_key = any(family) and not w.held and w.engine = of_engine
+         and w.available_at <= clock_timestamp()
+       limit max_rows for update skip locked) c;
+  end if;
   if taken is null then return; end if;
   return query
     with leased as (
@@ -604,7 +673,7 @@ declare
 begin
   perform 1 from (select 1 from runledger.runs r where r.run_key = any(c_run) order by r.run_key for update) l;
   if ops > 0 then
-    select array_agg(x.ctid) filter (where o.op = 1 and x.ctid is not null), array_agg(o.call) filter (where o.fence is not null and x.fence is distinct from o.fence)
+    select array_agg(x.ctid) filter (where o.op = 1 and x.ctid is not null), array_agg(o.call) filter (where o.op < 2 and o.fence is not null and x.fence is distinct from o.fence)
       into gone, lost
       from unnest(w_call, w_op, w_unit, w_fence) o(call, op, unit, fence)
       left join lateral (select w.ctid, w.fence from runledger.work w
@@ -655,11 +724,11 @@ begin
     end if;
     select array_agg(case when o.op = 2 and o.lease and applied[o.call] then nextval('runledger.fences') end) into fences
       from unnest(w_call, w_op, w_lease) o(call, op, lease);
-    insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries, held)
-      select c_run[o.call], o.unit, c_tenant[o.call],
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries, held)
+      select c_run[o.call], o.unit, c_tenant[o.call], (select r.engine from runledger.runs r where r.run_key = c_run[o.call]),
              case when o.lease then now_at + c_ttl[o.call] * interval '1 millisecond' else coalesce(o.due::timestamptz, now_at) end,
-             case when o.lease then c_owner[o.call] end, coalesce(o.fence, 0), case when o.lease then 1 else 0 end, o.lease is null
-        from unnest(w_call, w_op, w_unit, fences, w_due, w_lease) o(call, op, unit, fence, due, lease)
+             case when o.lease then c_owner[o.call] end, coalesce(o.fence, 0), coalesce(o.taken, 0) + case when o.lease then 1 else 0 end, o.lease is null
+        from unnest(w_call, w_op, w_unit, fences, w_due, w_lease, w_fence) o(call, op, unit, fence, due, lease, taken)
        where o.op = 2 and applied[o.call]
       on conflict do nothing;
     for i in 1 .. ops loop
@@ -710,7 +779,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.create_runs(n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[], n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], c_index integer[], c_count integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, OUT run_keys bigint[], OUT run_ids text[], OUT created boolean[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[])
+CREATE OR REPLACE FUNCTION runledger.create_runs(n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[], n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], n_engine text[], c_index integer[], c_count integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, OUT run_keys bigint[], OUT run_ids text[], OUT created boolean[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[])
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -726,9 +795,9 @@ declare
 begin
   for i in 1 .. array_length(n_id, 1) loop
     insert into runledger.runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_key, trigger_key,
-        trigger_type, trigger_ref, parent_run_id, retry_of)
+        trigger_type, trigger_ref, parent_run_id, retry_of, engine)
       values (n_id[i], n_tenant[i], n_project[i], n_environment[i], n_plan[i], n_version[i], decode(n_request[i], 'hex'),
-        decode(n_trigger[i], 'hex'), n_trigger_type[i], n_trigger_ref[i], n_parent[i], n_retry[i])
+        decode(n_trigger[i], 'hex'), n_trigger_type[i], n_trigger_ref[i], n_parent[i], n_retry[i], n_engine[i])
       on conflict do nothing returning run_key into key;
     created[i] := key is not null;
     run_ids[i] := n_id[i];
@@ -828,11 +897,11 @@ CREATE OR REPLACE FUNCTION runledger.fill_loop(of_run bigint, of_step text, of_t
  SET enable_bitmapscan TO 'off'
 AS $function$
 declare
-  lo runledger.loops; st smallint; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
+  lo runledger.loops; st smallint; run_engine text; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
 begin
   select * into lo from runledger.loops where run_key = of_run and step = of_step;
   if not found then return out_units; end if;
-  select status into st from runledger.runs where run_key = of_run;
+  select status, engine into st, run_engine from runledger.runs where run_key = of_run;
   -- Only a run that is RUNNING hands out anything.
   if st = 4 then
     while not lo.stopped and lo.in_flight < lo.max_in_flight and lo.next_index < lo.total loop
@@ -849,11 +918,11 @@ begin
   update runledger.loops set next_index = lo.next_index, in_flight = lo.in_flight where run_key = of_run and step = of_step;
   foreach name in array units loop
     f := case when owner is null then 0 else nextval('runledger.fences') end;
-    insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries, held)
-      values (of_run, name, of_tenant, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries, held)
+      values (of_run, name, of_tenant, run_engine, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
         owner, f, case when owner is null then 0 else 1 end, st = 8)
       on conflict do nothing;
-    if owner is not null then out_units := out_units || (f || ':' || name); end if;
+    out_units := out_units || (f || ':' || name);
   end loop;
   return out_units;
 end $function$
@@ -893,8 +962,9 @@ AS $function$
 begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
-  execute format('grant execute on function runledger.claim_work, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
+  execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
+    runledger.check_in, runledger.release_owners to %I', to_role);
 end $function$
 ;
 
@@ -944,6 +1014,24 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION runledger.release_owners(owners text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  freed integer;
+begin
+  update runledger.work w set lease_owner = null, fence = 0, available_at = clock_timestamp()
+   where w.ctid = any(array(select x.ctid from runledger.work x where x.lease_owner = any(owners) for update skip locked));
+  get diagnostics freed = row_count;
+  delete from runledger.workers x where x.owner = any(owners)
+     and not exists (select from runledger.work w where w.lease_owner = x.owner);
+  return freed;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION runledger.release_work(w_run bigint[], w_unit text[], w_fence bigint[], delay_ms integer, error text)
  RETURNS void
  LANGUAGE plpgsql
@@ -985,7 +1073,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[], l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_stopped boolean[], l_skip text[])
+CREATE OR REPLACE FUNCTION runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[], taken_before integer[], l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_stopped boolean[], l_skip text[])
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -994,13 +1082,13 @@ CREATE OR REPLACE FUNCTION runledger.repair_work(of_run bigint, at_seq bigint, u
  SET enable_bitmapscan TO 'off'
 AS $function$
 declare
-  run_tenant text; seq bigint; added integer;
+  run_tenant text; run_engine text; seq bigint; added integer;
 begin
-  select r.tenant_id, r.last_seq into run_tenant, seq from runledger.runs r where r.run_key = of_run for update;
+  select r.tenant_id, r.engine, r.last_seq into run_tenant, run_engine, seq from runledger.runs r where r.run_key = of_run for update;
   if seq is distinct from at_seq then return null; end if;
-  insert into runledger.work (run_key, unit, tenant_id, available_at, held)
-    select of_run, u.unit, run_tenant, coalesce(u.due::timestamptz, clock_timestamp()), u.held
-      from unnest(units, dues, held_units) u(unit, due, held)
+  insert into runledger.work (run_key, unit, tenant_id, engine, available_at, held, deliveries)
+    select of_run, u.unit, run_tenant, run_engine, coalesce(u.due::timestamptz, clock_timestamp()), u.held, u.taken
+      from unnest(units, dues, held_units, taken_before) u(unit, due, held, taken)
     on conflict do nothing;
   get diagnostics added = row_count;
   insert into runledger.loops (run_key, step, next_index, total, in_flight, max_in_flight, skipped, stopped)
@@ -1011,7 +1099,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.start_runs(n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[], n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], c_index integer[], c_count integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, w_index integer[], w_unit text[], w_due text[], w_owner text[], w_ttl integer[], OUT run_keys bigint[], OUT run_ids text[], OUT created boolean[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[], OUT fences bigint[])
+CREATE OR REPLACE FUNCTION runledger.start_runs(n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[], n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], n_engine text[], c_index integer[], c_count integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, w_index integer[], w_unit text[], w_due text[], w_owner text[], w_ttl integer[], OUT run_keys bigint[], OUT run_ids text[], OUT created boolean[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[], OUT fences bigint[])
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1023,12 +1111,12 @@ begin
   select x.run_keys, x.run_ids, x.created, x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos
     into run_keys, run_ids, created, seqs, us, other_us, fresh, answers, infos
     from runledger.create_runs(n_id, n_tenant, n_project, n_environment, n_plan, n_version, n_request, n_trigger, n_trigger_type,
-      n_trigger_ref, n_parent, n_retry, c_index, c_count, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length,
+      n_trigger_ref, n_parent, n_retry, n_engine, c_index, c_count, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length,
       e_rule, e_slot, e_prior, e_bytes) x;
   select array_agg(case when o.owner is not null and created[o.run] then nextval('runledger.fences') end) into fences
     from unnest(w_index, w_owner) o(run, owner);
-  insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries)
-    select run_keys[o.run], o.unit, n_tenant[o.run],
+  insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
+    select run_keys[o.run], o.unit, n_tenant[o.run], n_engine[o.run],
            case when o.owner is not null then clock_timestamp() + o.ttl * interval '1 millisecond' else coalesce(o.due::timestamptz, clock_timestamp()) end,
            o.owner, coalesce(o.fence, 0), case when o.owner is not null then 1 else 0 end
       from unnest(w_index, w_unit, w_due, w_owner, w_ttl, fences) o(run, unit, due, owner, ttl, fence)

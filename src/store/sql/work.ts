@@ -1,5 +1,15 @@
+import type { EngineName } from '../../contracts/values.ts';
 import { microsToText } from '../../lib/time.ts';
-import type { ClaimedUnit, Lease, Receipt, RepairRequest, StoredPlan, WorkRow } from '../work.ts';
+import type {
+  ClaimedUnit,
+  ClaimScope,
+  Lease,
+  Receipt,
+  RepairRequest,
+  StoredPlan,
+  UnitClaim,
+  WorkRow,
+} from '../work.ts';
 import type { Postgres } from './postgres.ts';
 
 interface ClaimRow {
@@ -14,13 +24,19 @@ interface ClaimRow {
 
 export async function claimWork(
   postgres: Postgres,
-  owner: string,
-  limit: number,
-  leaseMs: number,
+  request: {
+    readonly owner: string;
+    readonly limit: number;
+    readonly leaseMs: number;
+    readonly engine: EngineName;
+    readonly scope?: ClaimScope | undefined;
+  },
 ): Promise<ClaimedUnit[]> {
-  const text =
-    'select run_key, run_id, tenant_id, unit, fence, deliveries, stop from runledger.claim_work($1::text, $2::integer, $3::integer)';
-  const rows = await postgres.query<ClaimRow>({ name: 'claim_work', text }, [owner, leaseMs, limit]);
+  const { owner, limit, leaseMs, engine, scope } = request;
+  const text = `select run_key, run_id, tenant_id, unit, fence, deliveries, stop
+    from runledger.claim_work($1::text, $2::integer, $3::integer, $4::text, $5::text[], $6::text, $7::text)`;
+  const only = [scope?.runs ?? null, scope?.tenantId ?? null, scope?.projectId ?? null];
+  const rows = await postgres.query<ClaimRow>({ name: 'claim_work', text }, [owner, leaseMs, limit, engine, ...only]);
   return rows.map((row) => ({
     runKey: Number(row.run_key),
     runId: row.run_id,
@@ -30,6 +46,57 @@ export async function claimWork(
     deliveries: row.deliveries,
     stop: row.stop,
   }));
+}
+
+interface UnitRow extends Omit<ClaimRow, 'run_id' | 'unit' | 'fence'> {
+  readonly fence: string | null;
+  readonly held: boolean;
+  readonly leased: boolean;
+  readonly wait_ms: number;
+}
+
+export async function claimUnit(
+  postgres: Postgres,
+  request: { readonly runId: string; readonly unit: string; readonly owner: string; readonly leaseMs: number },
+): Promise<UnitClaim> {
+  const { runId, unit, owner, leaseMs } = request;
+  const text = `select run_key, tenant_id, fence, deliveries, stop, held, leased, wait_ms
+    from runledger.claim_unit($1::text, $2::text, $3::text, $4::integer)`;
+  const [row] = await postgres.query<UnitRow>({ name: 'claim_unit', text }, [runId, unit, owner, leaseMs]);
+  if (!row) return { state: 'gone' };
+  if (row.held) return { state: 'held' };
+  if (row.fence === null) return { state: row.leased ? 'leased' : 'later', waitMs: row.wait_ms };
+  const { tenant_id: tenantId, deliveries, stop } = row;
+  const [runKey, fence] = [Number(row.run_key), Number(row.fence)];
+  return { state: 'claimed', unit: { runKey, runId, tenantId, unit, fence, deliveries, stop } };
+}
+
+export async function overdueRuns(
+  postgres: Postgres,
+  engine: EngineName,
+  { olderThanMs, limit }: { readonly olderThanMs: number; readonly limit: number },
+): Promise<string[]> {
+  // A run has many units; more of them are read than runs are asked for, and the oldest come first.
+  const text = `select r.run_id from (
+      select distinct w.run_key from (
+        select run_key from runledger.work where not held and engine = $1
+           and available_at < clock_timestamp() - $2::float8 * interval '1 millisecond'
+         order by available_at limit $3::integer * 20) w limit $3::integer) d
+    join runledger.runs r using (run_key)`;
+  const rows = await postgres.query<{ run_id: string }>({ name: 'overdue_runs', text }, [engine, olderThanMs, limit]);
+  return rows.map((row) => row.run_id);
+}
+
+export async function checkIn(postgres: Postgres, owner: string, hostTag: string): Promise<string[]> {
+  const text = 'select owner from runledger.check_in($1::text, $2::text) owner';
+  const rows = await postgres.query<{ owner: string }>({ name: 'check_in', text }, [owner, hostTag]);
+  return rows.map((row) => row.owner);
+}
+
+export async function releaseOwners(postgres: Postgres, owners: readonly string[]): Promise<number> {
+  const text = 'select runledger.release_owners($1::text[]) as freed';
+  const [row] = await postgres.query<{ freed: number }>({ name: 'release_owners', text }, [owners]);
+  return row?.freed ?? 0;
 }
 
 type RunLease = Lease & { readonly runKey: number };
@@ -96,14 +163,15 @@ export async function repairWork(
   runKey: number,
   { atSeq, units, loops }: RepairRequest,
 ): Promise<number | undefined> {
-  const text = `select runledger.repair_work($1::bigint, $2::bigint, $3::text[], $4::text[], $5::boolean[],
-    $6::text[], $7::integer[], $8::integer[], $9::integer[], $10::integer[], $11::boolean[], $12::text[]) as added`;
+  const text = `select runledger.repair_work($1::bigint, $2::bigint, $3::text[], $4::text[], $5::boolean[], $6::integer[],
+    $7::text[], $8::integer[], $9::integer[], $10::integer[], $11::integer[], $12::boolean[], $13::text[]) as added`;
   const [row] = await postgres.query<{ added: number | null }>({ name: 'repair_work', text }, [
     runKey,
     atSeq,
     units.map((unit) => unit.unit),
     units.map((unit) => unit.dueAt ?? null),
     units.map((unit) => unit.held),
+    units.map((unit) => unit.taken ?? 0),
     loops.map((loop) => loop.loop),
     loops.map((loop) => loop.next),
     loops.map((loop) => loop.total),

@@ -32,6 +32,8 @@ create table runledger.runs (
   trigger_ref text,
   parent_run_id text,
   retry_of text,
+  -- Which engine schedules the run: only its workers take the run's work.
+  engine text not null default 'native',
   -- One bit per status, in the order of the contract; 128 until the first event that gives one.
   status smallint not null default 128,
   last_seq bigint not null default 0,

@@ -267,7 +267,7 @@ end $$;
 -- its key and created = false.
 create function runledger.create_runs(
   n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[],
-  n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[],
+  n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], n_engine text[],
   c_index integer[], c_count integer[],
   e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
@@ -283,9 +283,9 @@ declare
 begin
   for i in 1 .. array_length(n_id, 1) loop
     insert into runledger.runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_key, trigger_key,
-        trigger_type, trigger_ref, parent_run_id, retry_of)
+        trigger_type, trigger_ref, parent_run_id, retry_of, engine)
       values (n_id[i], n_tenant[i], n_project[i], n_environment[i], n_plan[i], n_version[i], decode(n_request[i], 'hex'),
-        decode(n_trigger[i], 'hex'), n_trigger_type[i], n_trigger_ref[i], n_parent[i], n_retry[i])
+        decode(n_trigger[i], 'hex'), n_trigger_type[i], n_trigger_ref[i], n_parent[i], n_retry[i], n_engine[i])
       on conflict do nothing returning run_key into key;
     created[i] := key is not null;
     run_ids[i] := n_id[i];

@@ -21,6 +21,8 @@ create table runledger.work (
   run_key bigint not null,
   unit text not null,
   tenant_id text not null,
+  -- Who schedules the run; workers of other engines leave it alone.
+  engine text not null,
   -- From when on anybody may take it: its due time, or the end of the lease that lease_owner has. One column for both, so
   -- that one index finds what is due and what was abandoned.
   available_at timestamptz not null,
@@ -34,7 +36,7 @@ create table runledger.work (
   last_error text,
   primary key (run_key, unit)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
-create index work_by_time on runledger.work (available_at) where not held;
+create index work_by_time on runledger.work (engine, available_at) where not held;
 
 -- The counters of a loop under way. Iterations end on many workers at once, and none of them decides: this row hands out the
 -- next index and tells exactly one of them that it was the last.
@@ -67,18 +69,45 @@ create table runledger.receipts (
 );
 create index receipts_by_run on runledger.receipts (run_key, path);
 
--- Takes up to `max_rows` units that are due or whose lease ended. Candidates are chosen in one place, so that caps and a fair
--- order of tenants can be put there.
-create function runledger.claim_work(owner text, ttl_ms integer, max_rows integer)
+-- Processes that take work. Whoever runs on the same machine can see that one of them is dead, and need not wait for the end of
+-- its leases.
+create table runledger.workers (
+  owner text primary key,
+  -- The machine, its boot and the namespace in which the process id of the owner counts.
+  host_tag text not null,
+  seen_at timestamptz not null default clock_timestamp()
+);
+
+-- Takes up to `max_rows` units of one engine that are due or whose lease ended: of anybody, of one tenant or project, or (`of_runs`)
+-- only of these runs and of the children that they have under way. Candidates are chosen in one place, so that caps and a fair order of
+-- tenants can be put there.
+create function runledger.claim_work(owner text, ttl_ms integer, max_rows integer, of_engine text, of_runs text[], of_tenant text, of_project text)
   returns table (run_key bigint, run_id text, tenant_id text, unit text, fence bigint, deliveries integer, stop boolean, expires_us bigint)
   language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  taken tid[];
+  taken tid[]; family bigint[];
 begin
-  select array_agg(c.ctid) into taken from (
-    select w.ctid from runledger.work w where not w.held and w.available_at <= clock_timestamp()
-     order by w.available_at limit max_rows for update skip locked) c;
+  if of_runs is null then
+    select array_agg(c.ctid) into taken from (
+      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= clock_timestamp()
+         and (of_tenant is null or w.tenant_id = of_tenant)
+         and (of_project is null or exists (select from runledger.runs r where r.run_key = w.run_key and r.project_id = of_project))
+       order by w.available_at limit max_rows for update skip locked) c;
+  else
+    -- A child that has ended counts as long as something of it is to be done, such as a signal for its own children.
+    with recursive f as (
+      select r.run_key, r.run_id from runledger.runs r where r.run_id = any(of_runs)
+      union all
+      select x.run_key, x.run_id from f, lateral (
+        select r.run_key, r.run_id from runledger.runs r where r.parent_run_id = f.run_id
+           and (r.status not in (16, 32, 64) or exists (select from runledger.work w where w.run_key = r.run_key))) x)
+    select array_agg(f.run_key) into family from f;
+    select array_agg(c.ctid) into taken from (
+      select w.ctid from runledger.work w where w.run_key = any(family) and not w.held and w.engine = of_engine
+         and w.available_at <= clock_timestamp()
+       limit max_rows for update skip locked) c;
+  end if;
   if taken is null then return; end if;
   return query
     with leased as (
@@ -88,6 +117,29 @@ begin
       returning w.run_key, w.tenant_id, w.unit, w.fence, w.deliveries, w.stop, (extract(epoch from w.available_at) * 1000000)::bigint as us)
     select l.run_key, r.run_id, l.tenant_id, l.unit, l.fence, l.deliveries, l.stop, l.us
       from leased l, lateral (select x.run_id from runledger.runs x where x.run_key = l.run_key limit 1) r;
+end $$;
+
+-- Takes one unit by its name, for an engine that schedules by itself. No row: the log no longer asks for it. Without a fence it
+-- cannot be taken now: the run is paused, or it is not due before `wait_ms`, be it for its time or for another's lease.
+create function runledger.claim_unit(of_run text, of_unit text, owner text, ttl_ms integer)
+  returns table (run_key bigint, tenant_id text, fence bigint, deliveries integer, stop boolean, held boolean, leased boolean, wait_ms integer)
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  found_key constant bigint := (select r.run_key from runledger.runs r where r.run_id = of_run);
+  at constant timestamptz := clock_timestamp();
+  row runledger.work;
+begin
+  select * into row from runledger.work w where w.run_key = found_key and w.unit = of_unit for update;
+  if not found then return; end if;
+  if row.held or row.available_at > at then
+    return query select row.run_key, row.tenant_id, null::bigint, row.deliveries, row.stop, row.held, row.lease_owner is not null,
+      least(ceil(extract(epoch from row.available_at - at) * 1000), 2000000000)::integer;
+    return;
+  end if;
+  return query update runledger.work w set lease_owner = owner, fence = nextval('runledger.fences'), deliveries = w.deliveries + 1,
+      available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+    where w.run_key = found_key and w.unit = of_unit
+    returning w.run_key, w.tenant_id, w.fence, w.deliveries, w.stop, false, true, 0;
 end $$;
 
 -- Extends leases. Rows that another transaction has at this moment are left alone and answered as they are: whoever asks
@@ -116,6 +168,32 @@ begin
         available_at = clock_timestamp() + delay_ms * interval '1 millisecond'
      where run_key = w_run[i] and unit = w_unit[i] and fence = w_fence[i];
   end loop;
+end $$;
+
+-- Says that a worker lives. The answer is who else was here on the same host.
+create function runledger.check_in(me text, tag text) returns setof text
+  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into runledger.workers as x (owner, host_tag) values (me, tag)
+    on conflict (owner) do update set seen_at = clock_timestamp() where x.seen_at < clock_timestamp() - interval '1 second';
+  -- Of another host nobody here can say that it is dead. Its leases ended long ago.
+  delete from runledger.workers x where x.seen_at < clock_timestamp() - interval '1 day';
+  return query select x.owner from runledger.workers x where x.host_tag = tag and x.owner <> me;
+end $$;
+
+-- Hands back the leases of workers that are dead, or that stop. Rows that somebody has at this moment are left for the next time. The
+-- answer is how many rows are free now.
+create function runledger.release_owners(owners text[]) returns integer
+  language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  freed integer;
+begin
+  update runledger.work w set lease_owner = null, fence = 0, available_at = clock_timestamp()
+   where w.ctid = any(array(select x.ctid from runledger.work x where x.lease_owner = any(owners) for update skip locked));
+  get diagnostics freed = row_count;
+  delete from runledger.workers x where x.owner = any(owners)
+     and not exists (select from runledger.work w where w.lease_owner = x.owner);
+  return freed;
 end $$;
 
 -- Gives the holder of a lease another one, so that whatever it sent under the old one can no longer be stored. Null: the unit
@@ -149,17 +227,17 @@ end $$;
 
 -- Puts back what the log asks for and no row stands for. The caller has folded the log up to `at_seq`; if it has grown
 -- since, nothing is done and the answer is null.
-create function runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[],
+create function runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[], taken_before integer[],
     l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_stopped boolean[], l_skip text[]) returns integer
   language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  run_tenant text; seq bigint; added integer;
+  run_tenant text; run_engine text; seq bigint; added integer;
 begin
-  select r.tenant_id, r.last_seq into run_tenant, seq from runledger.runs r where r.run_key = of_run for update;
+  select r.tenant_id, r.engine, r.last_seq into run_tenant, run_engine, seq from runledger.runs r where r.run_key = of_run for update;
   if seq is distinct from at_seq then return null; end if;
-  insert into runledger.work (run_key, unit, tenant_id, available_at, held)
-    select of_run, u.unit, run_tenant, coalesce(u.due::timestamptz, clock_timestamp()), u.held
-      from unnest(units, dues, held_units) u(unit, due, held)
+  insert into runledger.work (run_key, unit, tenant_id, engine, available_at, held, deliveries)
+    select of_run, u.unit, run_tenant, run_engine, coalesce(u.due::timestamptz, clock_timestamp()), u.held, u.taken
+      from unnest(units, dues, held_units, taken_before) u(unit, due, held, taken)
     on conflict do nothing;
   get diagnostics added = row_count;
   insert into runledger.loops (run_key, step, next_index, total, in_flight, max_in_flight, skipped, stopped)
@@ -173,7 +251,7 @@ end $$;
 -- per call: duplicates, fence, receipt, head, transition. Answers beyond those of append_core: 5 the lease is lost, 6 the effect
 -- has a receipt already. A call all of whose events were stored before changes no work.
 -- Operations on work: 0 check the fence only, 1 delete, 2 insert, 3 hold all of the run, 4 let go all of the run, 5 delete all of the
--- run, 6 ask all holders to stop. On receipts: 1 attempted, 2 succeeded, 3 failed, 4 unknown. On loops: 1 begin, 2 an iteration ended.
+-- run, 6 ask all holders to stop. Where a unit is inserted w_fence says how often it was taken before. On receipts: 1 attempted, 2 succeeded, 3 failed, 4 unknown. On loops: 1 begin, 2 an iteration ended.
 create function runledger.commit_work(
   c_run bigint[], c_count integer[], c_expect bigint[],
   s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[],
@@ -198,7 +276,7 @@ declare
 begin
   perform 1 from (select 1 from runledger.runs r where r.run_key = any(c_run) order by r.run_key for update) l;
   if ops > 0 then
-    select array_agg(x.ctid) filter (where o.op = 1 and x.ctid is not null), array_agg(o.call) filter (where o.fence is not null and x.fence is distinct from o.fence)
+    select array_agg(x.ctid) filter (where o.op = 1 and x.ctid is not null), array_agg(o.call) filter (where o.op < 2 and o.fence is not null and x.fence is distinct from o.fence)
       into gone, lost
       from unnest(w_call, w_op, w_unit, w_fence) o(call, op, unit, fence)
       left join lateral (select w.ctid, w.fence from runledger.work w
@@ -249,11 +327,11 @@ begin
     end if;
     select array_agg(case when o.op = 2 and o.lease and applied[o.call] then nextval('runledger.fences') end) into fences
       from unnest(w_call, w_op, w_lease) o(call, op, lease);
-    insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries, held)
-      select c_run[o.call], o.unit, c_tenant[o.call],
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries, held)
+      select c_run[o.call], o.unit, c_tenant[o.call], (select r.engine from runledger.runs r where r.run_key = c_run[o.call]),
              case when o.lease then now_at + c_ttl[o.call] * interval '1 millisecond' else coalesce(o.due::timestamptz, now_at) end,
-             case when o.lease then c_owner[o.call] end, coalesce(o.fence, 0), case when o.lease then 1 else 0 end, o.lease is null
-        from unnest(w_call, w_op, w_unit, fences, w_due, w_lease) o(call, op, unit, fence, due, lease)
+             case when o.lease then c_owner[o.call] end, coalesce(o.fence, 0), coalesce(o.taken, 0) + case when o.lease then 1 else 0 end, o.lease is null
+        from unnest(w_call, w_op, w_unit, fences, w_due, w_lease, w_fence) o(call, op, unit, fence, due, lease, taken)
        where o.op = 2 and applied[o.call]
       on conflict do nothing;
     for i in 1 .. ops loop
@@ -303,15 +381,16 @@ begin
   end loop;
 end $$;
 
--- Hands out the iterations that there is room for, or the end of the loop. With an owner they come leased to it, as fence:unit.
+-- Hands out the iterations that there is room for, or the end of the loop, as fence:unit. With an owner they come leased to it,
+-- without one the fence is 0.
 create function runledger.fill_loop(of_run bigint, of_step text, of_tenant text, owner text, ttl_ms integer, now_at timestamptz) returns text[]
   language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  lo runledger.loops; st smallint; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
+  lo runledger.loops; st smallint; run_engine text; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
 begin
   select * into lo from runledger.loops where run_key = of_run and step = of_step;
   if not found then return out_units; end if;
-  select status into st from runledger.runs where run_key = of_run;
+  select status, engine into st, run_engine from runledger.runs where run_key = of_run;
   -- Only a run that is RUNNING hands out anything.
   if st = 4 then
     while not lo.stopped and lo.in_flight < lo.max_in_flight and lo.next_index < lo.total loop
@@ -328,11 +407,11 @@ begin
   update runledger.loops set next_index = lo.next_index, in_flight = lo.in_flight where run_key = of_run and step = of_step;
   foreach name in array units loop
     f := case when owner is null then 0 else nextval('runledger.fences') end;
-    insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries, held)
-      values (of_run, name, of_tenant, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries, held)
+      values (of_run, name, of_tenant, run_engine, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
         owner, f, case when owner is null then 0 else 1 end, st = 8)
       on conflict do nothing;
-    if owner is not null then out_units := out_units || (f || ':' || name); end if;
+    out_units := out_units || (f || ':' || name);
   end loop;
   return out_units;
 end $$;
@@ -340,7 +419,7 @@ end $$;
 -- Creates runs with their first events and their first work in one transaction.
 create function runledger.start_runs(
   n_id text[], n_tenant text[], n_project text[], n_environment text[], n_plan text[], n_version text[],
-  n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[],
+  n_request text[], n_trigger text[], n_trigger_type text[], n_trigger_ref text[], n_parent text[], n_retry text[], n_engine text[],
   c_index integer[], c_count integer[],
   e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
   e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
@@ -352,12 +431,12 @@ begin
   select x.run_keys, x.run_ids, x.created, x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos
     into run_keys, run_ids, created, seqs, us, other_us, fresh, answers, infos
     from runledger.create_runs(n_id, n_tenant, n_project, n_environment, n_plan, n_version, n_request, n_trigger, n_trigger_type,
-      n_trigger_ref, n_parent, n_retry, c_index, c_count, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length,
+      n_trigger_ref, n_parent, n_retry, n_engine, c_index, c_count, e_type, e_path, e_engine, e_logical, e_emitted, e_from, e_length,
       e_rule, e_slot, e_prior, e_bytes) x;
   select array_agg(case when o.owner is not null and created[o.run] then nextval('runledger.fences') end) into fences
     from unnest(w_index, w_owner) o(run, owner);
-  insert into runledger.work (run_key, unit, tenant_id, available_at, lease_owner, fence, deliveries)
-    select run_keys[o.run], o.unit, n_tenant[o.run],
+  insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
+    select run_keys[o.run], o.unit, n_tenant[o.run], n_engine[o.run],
            case when o.owner is not null then clock_timestamp() + o.ttl * interval '1 millisecond' else coalesce(o.due::timestamptz, clock_timestamp()) end,
            o.owner, coalesce(o.fence, 0), case when o.owner is not null then 1 else 0 end
       from unnest(w_index, w_unit, w_due, w_owner, w_ttl, fences) o(run, unit, due, owner, ttl, fence)
@@ -365,8 +444,8 @@ begin
      where created[o.run] and exists (select from runledger.runs r where r.run_key = run_keys[o.run]);
 end $$;
 
-revoke all on function runledger.claim_work, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.burn_work, runledger.wake_work,
-  runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs from public;
+revoke all on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.burn_work, runledger.wake_work,
+  runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs, runledger.check_in, runledger.release_owners from public;
 
 -- What the log takes, and what belongs to work.
 alter function runledger.grant_use(name) rename to grant_log_use;
@@ -374,7 +453,8 @@ create function runledger.grant_use(to_role name) returns void language plpgsql 
 begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
-  execute format('grant execute on function runledger.claim_work, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs to %I', to_role);
+  execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
+    runledger.check_in, runledger.release_owners to %I', to_role);
 end $$;
 revoke all on function runledger.grant_use from public;
