@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join } from 'node:path';
 import Type, { type TSchema } from 'typebox';
 import { documentation } from '../src/cli/help.ts';
+import { CAPABILITIES, type Capability } from '../src/compiler/capabilities.ts';
+import { CAPABILITY_MATRIX, type CapabilitySupport } from '../src/compiler/capability-matrix.ts';
 import { playbookJsonSchema } from '../src/compiler/json-schema.ts';
 import { ALERTS, Alert } from '../src/contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, type EventRow } from '../src/contracts/catalogue.ts';
@@ -11,7 +13,14 @@ import { ERRORS } from '../src/contracts/errors.ts';
 import { PLAN_SCHEMA_VERSIONS, Plan } from '../src/contracts/plan.ts';
 import { KeyPart } from '../src/contracts/primitives.ts';
 import { RunSnapshot, RunStatusSnapshot, StepSnapshot } from '../src/contracts/snapshot.ts';
-import { ArtifactRef, EngineRunRef, PlanRef, RunContext, StepOutput } from '../src/contracts/values.ts';
+import {
+  ArtifactRef,
+  type EngineName,
+  EngineRunRef,
+  PlanRef,
+  RunContext,
+  StepOutput,
+} from '../src/contracts/values.ts';
 
 const root = join(import.meta.dirname, '..');
 const files = new Map<string, string>();
@@ -118,6 +127,34 @@ taken is deprecated first: its end stands here from then on.
 | version | end |
 |---|---|
 ${PLAN_SCHEMA_VERSIONS.map(({ version, end }) => `| ${version} | ${end ?? 'not deprecated'} |`).join('\n')}
+`,
+);
+
+const cell = ({ native, emulation, withoutIt }: CapabilitySupport): string =>
+  [
+    ...(native === undefined ? [] : [`yes: ${native}`]),
+    ...(emulation === undefined ? [] : [`emulate: ${emulation}`]),
+    ...(withoutIt === undefined ? [] : [`degrade: ${withoutIt}`]),
+  ].join('<br>') || 'no';
+const rows = ['native', 'temporal', 'conductor', 'mock'].map((name) => CAPABILITY_MATRIX[name as EngineName]);
+files.set(
+  'docs/capabilities.md',
+  `${GENERATED}# Capabilities of the engines
+
+A plan demands capabilities: those that its steps need, which the compiler finds, and those that \`requiresCapabilities\` in
+its metadata adds. Before a run starts they are compared with this table. What the engine does not have refuses the start
+(CAPABILITY_NOT_SUPPORTED), unless the plan's \`fallbackBehavior\` is \`emulate\` or \`degrade\` and the table has that word in
+the engine's column: then the run starts, and its RunStarted carries the warnings and the report.
+\`runledger compile FILE --engine ENGINE\` prints the report without a run. \`mock\` is the simulator.
+
+| capability | meaning | ${rows.map(({ engine }) => engine).join(' | ')} |
+|---|---|${rows.map(() => '---|').join('')}
+${Object.entries(CAPABILITIES)
+  .map(([name, meaning]) => {
+    const cells = rows.map(({ capabilities }) => cell(capabilities[name as Capability]));
+    return `| ${name} | ${meaning} | ${cells.join(' | ')} |`;
+  })
+  .join('\n')}
 `,
 );
 

@@ -68,6 +68,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {
       explain: { summary: 'Describe the flow in words' },
       graph: { summary: 'Draw the flow', value: 'mermaid|dot' },
+      engine: { summary: 'Say whether an engine can run it: temporal, conductor, native or mock', value: 'ENGINE' },
       strict: { summary: 'Treat warnings as problems' },
     },
     examples: [
@@ -174,6 +175,15 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {},
     examples: ['runledger replay latest'],
     load: async () => (await import('./commands/replay.ts')).replay,
+  },
+  diff: {
+    summary: 'Compare what two runs did: route, results, attempts, times',
+    positionals: ['RUN', 'RUN'],
+    flags: {},
+    examples: ['runledger diff 1f3a latest', 'runledger diff 1f3a latest --json'],
+    notes:
+      'Steps are paired by how they were reached, so that the second turn of a cycle meets the second turn. Times are shown where they changed much, and are no difference. The exit code is 1 if the runs differ.',
+    load: async () => (await import('./commands/diff.ts')).diff,
   },
   verify: {
     summary: 'Check the hash chain of a run, or of a file of its events',

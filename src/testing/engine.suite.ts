@@ -527,6 +527,42 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         expect(alerts[0]).toMatchObject({ severity: 'P1', details: { expected: '1'.repeat(64), actual: good.sha256 } });
       });
 
+      test('WE-4a a capability that the engine lacks refuses the start, and what a fallback allows is said in RunStarted', async () => {
+        const asking = (capability: string, fallback: string): string =>
+          playbook('- {step: start, tool: {kind: noop}}').replace(
+            'version: "1"',
+            `version: "1", requiresCapabilities: [${capability}], fallbackBehavior: ${fallback}`,
+          );
+        const started = async (capability: string, fallback: string): Promise<unknown> =>
+          of(await run(asking(capability, fallback)), 'RunStarted')[0]?.payload;
+        const { capabilities } = under.engine.capabilities();
+        const lacking = Object.entries(capabilities).filter(([, { native }]) => native === undefined);
+        const refused: [string, string][] = [['teleport', 'degrade']];
+        for (const [capability, { emulation, withoutIt }] of lacking) {
+          refused.push([capability, 'reject']);
+          for (const [fallback, way] of Object.entries({ emulate: emulation, degrade: withoutIt })) {
+            if (way === undefined) refused.push([capability, fallback]);
+            else {
+              expect(await started(capability, fallback)).toMatchObject({
+                degraded: true,
+                warnings: [{ message: expect.stringContaining(way) }],
+                validationReport: { status: 'WARNINGS' },
+              });
+            }
+          }
+        }
+        for (const [capability, fallback] of refused) {
+          const runId = randomUUID();
+          const planRef = await keep(asking(capability, fallback));
+          await expect(
+            under.engine.startRun(planRef, { ...SCOPE, runId, targetAdapter: factory.provider }),
+          ).rejects.toMatchObject({ code: 'CAPABILITY_NOT_SUPPORTED', details: { report: { status: 'ERRORS' } } });
+          expect(await under.store.findRun(runId)).toBeUndefined();
+        }
+        const has = Object.keys(capabilities).find((capability) => capabilities[capability]?.native !== undefined)!;
+        expect(await started(has, 'reject')).toMatchObject({ validationReport: { status: 'VALID', warnings: [] } });
+      });
+
       test('WE-2.1.3b another tenant finds no run, and a reference without its parts is refused', async () => {
         const ref = await start(playbook('- {step: start, tool: {kind: noop}}'));
         await ended(ref);

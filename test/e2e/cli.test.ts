@@ -21,8 +21,8 @@ afterAll(async () => {
 const cli = (args: readonly string[], options: Parameters<typeof runCli>[1] = {}): Promise<CliEnd> =>
   runCli(args, { cwd: folder, ...options, env: { DATABASE_URL: database.url, ...options.env } });
 const example = (name: string): string => join(ROOT, 'examples', name);
-async function playbook(name: string, workflow: string): Promise<string> {
-  const head = `apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: ${name}, version: "1"}\nworkflow:\n`;
+async function playbook(name: string, workflow: string, metadata = 'version: "1"'): Promise<string> {
+  const head = `apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: ${name}, ${metadata}}\nworkflow:\n`;
   await writeFile(join(folder, `${name}.yaml`), `${head}${workflow}`);
   return `${name}.yaml`;
 }
@@ -85,6 +85,39 @@ describe('bad input is refused with a code, a place and a next step', () => {
     expect(JSON.parse(asJson)).toMatchObject({
       error: { code: 'PLAYBOOK_INVALID', problems: [{ code: 'ARC_TO_NOWHERE', file: 'broken.yaml', line: 5 }] },
     });
+  });
+
+  test('WE-4a WE-4b compile says what an engine has, lacks, emulates or runs without, and fails where no run could start', async () => {
+    const asking = (name: string, fallback: string): Promise<string> =>
+      playbook(
+        name,
+        '  - {step: start, tool: {kind: noop}}\n',
+        `requiresCapabilities: [PAUSE, CANCEL], fallbackBehavior: ${fallback}`,
+      );
+    const file = await asking('demanding', 'reject');
+    const refused = await cli(['compile', file, '--engine', 'conductor']);
+    expect(refused.stdout).toMatch(
+      /^conductor ERRORS demanding\n {2}CAPABILITY_NOT_SUPPORTED conductor does not have CANCEL/m,
+    );
+    expect(refused.code).toBe(65);
+    expect(await cli(['compile', file, '--engine', 'temporal'])).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^temporal VALID demanding$/m),
+    });
+    const emulated = await cli(['compile', await asking('lenient', 'emulate'), '--engine', 'conductor', '--json']);
+    expect(emulated.code).toBe(0);
+    expect(JSON.parse(emulated.stdout)).toMatchObject({
+      engine: 'conductor',
+      reports: [
+        {
+          planId: 'lenient',
+          status: 'WARNINGS',
+          errors: [],
+          warnings: [{ code: 'CAPABILITY_EMULATED' }, { code: 'CAPABILITY_EMULATED' }],
+        },
+      ],
+    });
+    expect((await cli(['compile', file, '--engine', 'steam'])).code).toBe(64);
   });
 
   test('text that is no YAML is refused from a pipe as well', async () => {

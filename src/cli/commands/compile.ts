@@ -1,18 +1,26 @@
+import { type ValidationReport, validatePlan } from '../../compiler/validate-plan.ts';
+import { ERRORS } from '../../contracts/errors.ts';
+import { ENGINES } from '../../contracts/values.ts';
 import { compiledFile, tellWarnings } from '../compiled-file.ts';
 import type { Command } from '../context.ts';
+import type { Terminal } from '../terminal.ts';
 
 export const compile: Command = async (context) => {
   const { args, terminal } = context;
   const graph = args.choice('graph', ['mermaid', 'dot']);
+  const engine = args.choice('engine', ENGINES);
   const compiled = await compiledFile(context, args.positionals[0]!);
   const { plan, planRef, sha256, warnings } = compiled;
   tellWarnings(context, warnings);
+  // A child runs on the engine of its parent.
+  const plans = [compiled, ...compiled.children.values()].map((each) => each.plan);
+  const reports = engine === undefined ? undefined : plans.map((each) => validatePlan(each, engine));
   if (graph !== undefined) {
     const { toDot, toMermaid } = await import('../../compiler/draw-graph.ts');
     terminal.write(graph === 'dot' ? toDot(plan) : toMermaid(plan));
   } else if (terminal.json) {
     const children = [...compiled.children.values()].map((child) => child.planRef);
-    terminal.printJson({ planRef, plan, children, warnings });
+    terminal.printJson({ planRef, plan, children, warnings, ...(reports && { engine, reports }) });
   } else if (args.has('explain')) {
     const { explain } = await import('../../compiler/explain.ts');
     terminal.write(explain(plan));
@@ -20,6 +28,13 @@ export const compile: Command = async (context) => {
     const steps = `${plan.steps.length} step${plan.steps.length === 1 ? '' : 's'}`;
     terminal.print(`${planRef.planId} ${planRef.planVersion}: ${steps}, ${Buffer.byteLength(compiled.json)} bytes`);
     terminal.print(`sha256 ${sha256}`);
+    for (const report of reports ?? []) printReport(terminal, engine!, report);
   }
-  return 0;
+  const refused = reports?.some(({ status }) => status === 'ERRORS');
+  return refused ? ERRORS.CAPABILITY_NOT_SUPPORTED.exit : 0;
 };
+
+function printReport(terminal: Terminal, engine: string, { planId, status, errors, warnings }: ValidationReport): void {
+  terminal.print(`${engine} ${status} ${planId}`);
+  for (const { code, message } of [...errors, ...warnings]) terminal.print(`  ${code} ${message}`);
+}
