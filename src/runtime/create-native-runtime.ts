@@ -1,7 +1,9 @@
 import { AppError } from '../contracts/errors.ts';
-import { NativeEngine, type NativeEnginePorts } from '../engines/native/native-engine.ts';
-import { NativeWorker, type NativeWorkerOptions, workerName } from '../engines/native/native-worker.ts';
+import { LedgerEngine, type LedgerEnginePorts } from '../engines/ledger-engine.ts';
+import { nativePlacement } from '../engines/native/native-placement.ts';
+import { NativeWorker, type NativeWorkerOptions } from '../engines/native/native-worker.ts';
 import { RunViews } from '../engines/native/run-views.ts';
+import { workerName } from '../engines/native/worker-name.ts';
 import { type PlanLocation, PlanSource } from '../engines/plan-ref.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import { createToolRegistry } from '../tools/registry.ts';
@@ -32,7 +34,7 @@ export interface NativeRuntimeOptions {
 }
 
 export interface NativeRuntime {
-  readonly engine: NativeEngine;
+  readonly engine: LedgerEngine;
   readonly plans: PlanSource;
   readonly worker: NativeWorker | undefined;
   /** Lets units finish for as long as `drainMs` says, hands back the rest, and lets go of the tools. */
@@ -47,7 +49,7 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
   const views = new RunViews(store, plans);
   const tools = createToolRegistry(options.tools);
   let worker: NativeWorker | undefined;
-  const ports: NativeEnginePorts = {
+  const ports: LedgerEnginePorts = {
     store,
     work,
     signals,
@@ -57,7 +59,6 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
     owner: workerName(),
     leaseMs: options.leaseMs ?? 30_000,
     graceMs: options.cancelGraceMs ?? 30_000,
-    worker: () => worker,
     refresh: (view) => views.refresh(view),
     dueAt: (millis) => worker?.lookAt(millis),
     ended: (view) => {
@@ -75,7 +76,10 @@ export function createNativeRuntime(options: NativeRuntimeOptions): NativeRuntim
         .catch(() => {});
     },
   };
-  const engine = new NativeEngine(ports);
+  const engine = new LedgerEngine(
+    ports,
+    nativePlacement(() => worker),
+  );
   const lines = new TaskLineWriter(store, ports.owner);
   if (options.worker !== false) {
     worker = new NativeWorker(

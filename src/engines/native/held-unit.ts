@@ -32,7 +32,7 @@ export class HeldUnit implements Lease {
   moveTo(lease: Lease, leaseUntil: number): void {
     this.unit = lease.unit;
     this.fence = lease.fence;
-    this.deliveries = 1;
+    this.deliveries = lease.deliveries ?? 1;
     this.key = parseUnit(lease.unit);
     this.leaseUntil = leaseUntil;
   }

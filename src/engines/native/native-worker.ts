@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { AppError } from '../../contracts/errors.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
-import type { Lease } from '../../store/work.ts';
+import type { ClaimScope, Lease } from '../../store/work.ts';
 import { doUnit } from './do-unit.ts';
 import { HeldUnit } from './held-unit.ts';
 import type { UnitPorts } from './unit-ports.ts';
+import { deadOwners, hostTagOf } from './worker-name.ts';
 
 export interface NativeWorkerOptions {
   /** Units that run at once. */
@@ -14,15 +13,14 @@ export interface NativeWorkerOptions {
   readonly pollMs?: number;
   /** How long a stopping worker lets its units finish before it hands them back. */
   readonly drainMs?: number;
+  /** What it takes. Everything by default. */
+  readonly scope?: ClaimScope | undefined;
   readonly onError?: (error: unknown, unit: string) => void;
 }
 
 const LONGEST_LOOK_MS = 60_000;
-
-/** The name under which a process holds leases. */
-export function workerName(): string {
-  return `${hostname()}:${process.pid}:${randomUUID().slice(0, 8)}`;
-}
+/** How often a worker says that it lives, and looks whether others of its host do. */
+const CHECK_IN_MS = 5000;
 
 /** Takes units of work and does them, until it is stopped. */
 export class NativeWorker {
@@ -33,6 +31,8 @@ export class NativeWorker {
   #claiming: Promise<void> | undefined;
   #claimAgain = false;
   #poll: NodeJS.Timeout | undefined;
+  #checkInTimer: NodeJS.Timeout | undefined;
+  #checkingIn: Promise<void> | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #unsubscribe: (() => void)[] = [];
   readonly #looks = new Set<NodeJS.Timeout>();
@@ -43,6 +43,7 @@ export class NativeWorker {
       concurrency: options.concurrency ?? 64,
       pollMs: options.pollMs ?? 1000,
       drainMs: options.drainMs ?? 5000,
+      scope: options.scope,
       onError: options.onError ?? (() => {}),
     };
     this.#ports = { ...ports, room: () => this.room, isStopping: () => this.#state !== 'running' };
@@ -69,6 +70,8 @@ export class NativeWorker {
     ];
     this.#poll = setInterval(() => this.claim(), this.#options.pollMs);
     this.#heartbeat = setInterval(() => void this.#renew(), leaseMs / 3);
+    this.#checkInTimer = setInterval(() => this.#checkIn(), CHECK_IN_MS);
+    this.#checkIn();
     this.claim();
   }
 
@@ -116,7 +119,7 @@ export class NativeWorker {
     while (this.room > 0) {
       const from = performance.now();
       const limit = this.room;
-      const claimed = await work.claim(owner, { limit, leaseMs });
+      const claimed = await work.claim(owner, { limit, leaseMs, scope: this.#options.scope });
       await faultPoint('claim.after');
       for (const unit of claimed) {
         const held = new HeldUnit(unit, from + leaseMs);
@@ -125,6 +128,24 @@ export class NativeWorker {
       }
       if (claimed.length < limit) return;
     }
+  }
+
+  /** Hands back what workers of this host hold that were killed: nobody has to wait for the end of their leases. */
+  #checkIn(): void {
+    const { work, owner, signals } = this.#ports;
+    const hostTag = hostTagOf(owner);
+    if (hostTag === undefined || this.#checkingIn) return;
+    this.#checkingIn = work
+      .checkIn(owner, hostTag)
+      .then(async (others) => {
+        if ((await work.releaseOwners(deadOwners(others))) === 0) return;
+        signals.work();
+        this.claim();
+      })
+      .catch((error: unknown) => this.#options.onError(error, 'check in'))
+      .finally(() => {
+        this.#checkingIn = undefined;
+      });
   }
 
   #begin(held: HeldUnit): void {
@@ -150,7 +171,7 @@ export class NativeWorker {
       }
       const until = performance.now() + this.#ports.leaseMs;
       const { runKey, runId } = held;
-      const units = leases.map((lease) => new HeldUnit({ ...lease, runKey, runId, deliveries: 1 }, until));
+      const units = leases.map((lease) => new HeldUnit({ deliveries: 1, ...lease, runKey, runId }, until));
       if (this.#state === 'running') next = units.shift();
       if (units.length > 0) this.#takeOver(units);
     }
@@ -210,6 +231,7 @@ export class NativeWorker {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
     clearInterval(this.#poll);
+    clearInterval(this.#checkInTimer);
     for (const timer of this.#looks) clearTimeout(timer);
     this.#looks.clear();
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
@@ -228,6 +250,8 @@ export class NativeWorker {
     }
     clearTimeout(timer);
     clearInterval(this.#heartbeat);
+    await this.#checkingIn;
+    if (hostTagOf(this.owner) !== undefined) await this.#ports.work.releaseOwners([this.owner]).catch(() => {});
     this.#state = 'idle';
   }
 }

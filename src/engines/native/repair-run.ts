@@ -6,11 +6,11 @@ import { mustStop, mustStopStep, openWork } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
 import type { RepairRequest } from '../../store/work.ts';
 import { loopKey, unitKey } from '../../store/work-unit.ts';
+import type { LedgerEnginePorts } from '../ledger-engine.ts';
 import { commitDecision } from './commit-decision.ts';
-import type { NativeEnginePorts } from './native-engine.ts';
 
 /** Makes the rows of work of a run again from its log. How many were missing. */
-export async function repairRun(ports: NativeEnginePorts, runId: string): Promise<number> {
+export async function repairRun(ports: LedgerEnginePorts, runId: string): Promise<number> {
   const view = await ports.views.get(runId);
   for (;;) {
     await ports.views.refresh(view);

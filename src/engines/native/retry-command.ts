@@ -6,14 +6,14 @@ import { type CarriedLoop, initialState, type RunState } from '../../kernel/stat
 import type { RunRow } from '../../store/sql/find-run.ts';
 import { RunView } from '../../worker/run-view.ts';
 import { storeResult } from '../../worker/store-result.ts';
+import type { LedgerEnginePorts } from '../ledger-engine.ts';
 import { loopResult } from './loop-result.ts';
-import type { NativeEnginePorts } from './native-engine.ts';
 
 const PAGE = 1000;
 
 /** What a linked retry takes over from an ended run: its whole state, and what its loops have finished. */
 export async function retryCommand(
-  ports: NativeEnginePorts,
+  ports: LedgerEnginePorts,
   run: RunRow,
 ): Promise<{ old: RunState; planRef: PlanRef; loops: Record<string, CarriedLoop> }> {
   let old = initialState(run.runId, { keepFinished: true, results: 'all', lineage: 'all' });

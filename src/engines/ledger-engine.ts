@@ -1,55 +1,89 @@
 import { randomUUID } from 'node:crypto';
 import { Compile } from 'typebox/compile';
-import { CAPABILITY_MATRIX } from '../../compiler/capability-matrix.ts';
-import { AppError } from '../../contracts/errors.ts';
-import type { Plan } from '../../contracts/plan.ts';
-import type { RunStatusSnapshot } from '../../contracts/snapshot.ts';
-import { isTerminal } from '../../contracts/states.ts';
-import { EngineRunRef, type PlanRef, RunContext, type StoredValue } from '../../contracts/values.ts';
-import type { Command, EventDraft } from '../../kernel/commands.ts';
-import { decide, eventsOf } from '../../kernel/decide.ts';
-import type { RunState, WaitState } from '../../kernel/state.ts';
-import { statusMessage, substatus } from '../../kernel/status-words.ts';
-import type { RunRow } from '../../store/sql/find-run.ts';
-import { stampEvent } from '../../store/stamp-event.ts';
-import type { Store } from '../../store/store.ts';
-import { expectStored, RunView } from '../../worker/run-view.ts';
-import { storeResult } from '../../worker/store-result.ts';
-import { checkCapabilities } from '../check-capabilities.ts';
-import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from '../engine.ts';
-import type { PlanSource } from '../plan-ref.ts';
-import { commitDecision, type DecisionPorts } from './commit-decision.ts';
-import type { NativeWorker } from './native-worker.ts';
-import { repairRun } from './repair-run.ts';
-import { retryCommand } from './retry-command.ts';
-import type { RunViews } from './run-views.ts';
-import { workChanges } from './work-changes.ts';
+import { CAPABILITY_MATRIX, type CapabilityRow } from '../compiler/capability-matrix.ts';
+import { AppError } from '../contracts/errors.ts';
+import type { Plan } from '../contracts/plan.ts';
+import type { RunStatusSnapshot } from '../contracts/snapshot.ts';
+import { isTerminal } from '../contracts/states.ts';
+import { type EngineName, EngineRunRef, type PlanRef, RunContext, type StoredValue } from '../contracts/values.ts';
+import type { Command, EventDraft } from '../kernel/commands.ts';
+import { decide, eventsOf } from '../kernel/decide.ts';
+import type { RunState, WaitState } from '../kernel/state.ts';
+import { statusMessage, substatus } from '../kernel/status-words.ts';
+import type { RunRow } from '../store/sql/find-run.ts';
+import type { RunIdentity } from '../store/sql/read-events.ts';
+import { stampEvent } from '../store/stamp-event.ts';
+import type { Store } from '../store/store.ts';
+import type { Lease, NewWork } from '../store/work.ts';
+import { expectStored, RunView } from '../worker/run-view.ts';
+import { storeResult } from '../worker/store-result.ts';
+import { checkCapabilities } from './check-capabilities.ts';
+import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from './engine.ts';
+import { commitDecision, type DecisionPorts } from './native/commit-decision.ts';
+import { repairRun } from './native/repair-run.ts';
+import { retryCommand } from './native/retry-command.ts';
+import type { RunViews } from './native/run-views.ts';
+import { workChanges } from './native/work-changes.ts';
+import type { PlanSource } from './plan-ref.ts';
 
-export interface NativeEnginePorts extends DecisionPorts {
+export interface LedgerEnginePorts extends DecisionPorts {
   readonly store: Store;
   readonly plans: PlanSource;
   readonly views: RunViews;
-  /** A worker in this process, which takes the first step at once. */
-  readonly worker?: () => NativeWorker | undefined;
+}
+
+/** A run that has just been stored. */
+export interface PlacedRun {
+  readonly run: RunIdentity;
+  readonly ref: EngineRunRef;
+  /** Its first units, and the leases of those that were asked for. */
+  readonly units: readonly NewWork[];
+  readonly leases: readonly Lease[];
+}
+
+/** What engines differ in: who schedules. Everything that is decided and stored is the same on all of them. */
+export interface Placement {
+  readonly engine: EngineName;
+  /** Where a run lives inside the engine. */
+  ref(run: { readonly runId: string; readonly tenantId: string }): EngineRunRef;
+  /** A worker of this process that takes the first units at once. */
+  taker(): { readonly owner: string; readonly room: number } | undefined;
+  /** The run is stored: whoever schedules takes it up. */
+  placed(run: PlacedRun): Promise<void>;
+  /** Something was decided outside of the run's own work: whoever schedules looks at what there is to do now. */
+  changed(run: RunRow): Promise<void>;
+  /** A substatus that only the engine knows. */
+  word(run: RunRow): Promise<string | undefined>;
 }
 
 const refCheck = Compile(EngineRunRef);
 const contextCheck = Compile(RunContext);
 
-/** Runs plans on leases in the store. It keeps nothing that the log does not have. */
-export class NativeEngine implements Engine {
-  readonly #ports: NativeEnginePorts;
+/** The engine port on the store: starts, signals and tells the status. It keeps nothing that the log does not have. */
+export class LedgerEngine implements Engine {
+  readonly #ports: LedgerEnginePorts;
+  readonly #placement: Placement;
 
-  constructor(ports: NativeEnginePorts) {
+  constructor(ports: LedgerEnginePorts, placement: Placement) {
     this.#ports = ports;
+    this.#placement = placement;
   }
 
-  capabilities(): typeof CAPABILITY_MATRIX.native {
-    return CAPABILITY_MATRIX.native;
+  get name(): EngineName {
+    return this.#placement.engine;
+  }
+
+  capabilities(): CapabilityRow {
+    return CAPABILITY_MATRIX[this.#placement.engine];
+  }
+
+  /** The reference of a run of this engine. */
+  refOf(run: { readonly runId: string; readonly tenantId: string }): EngineRunRef {
+    return this.#placement.ref(run);
   }
 
   async startRun(planRef: PlanRef, context: RunContext, options: StartOptions = {}): Promise<EngineRunRef> {
-    checkContext(context);
+    checkContext(context, this.#placement.engine);
     const { plan } = await this.#ports.plans.fetch(planRef);
     const workload =
       options.workload === undefined
@@ -77,7 +111,7 @@ export class NativeEngine implements Engine {
       projectId: run.projectId,
       environmentId: run.environmentId,
       runId: options.runId ?? randomUUID(),
-      targetAdapter: 'native',
+      targetAdapter: this.#placement.engine,
     };
     const start: StartOptions = { trigger: { type: 'api' } };
     const fields = requestFields(planRef, context, start, retry.old.run.workload);
@@ -99,13 +133,14 @@ export class NativeEngine implements Engine {
     request: Omit<Extract<Command, { type: 'request' | 'retryRun' }>, 'now'>,
     retryOf?: string,
   ): Promise<EngineRunRef> {
-    const report = checkCapabilities(plan, 'native');
+    const { engine } = this.#placement;
+    const report = checkCapabilities(plan, engine);
     const { runId, tenantId, projectId, environmentId } = context;
     const { planId, planVersion } = planRef;
     const now = Date.now();
     const emittedAt = new Date(now).toISOString();
     const identity = { runKey: 0, runId, tenantId, projectId, environmentId, planId, planVersion };
-    const ref: EngineRunRef = { provider: 'native', workflowId: runId, runId };
+    const ref = this.#placement.ref(context);
     const blank = new RunView(identity, plan).state;
     const requested = eventsOf(decide(plan, blank, { ...request, now: emittedAt } as Command));
     const pending = expectStored(blank, requested, emittedAt);
@@ -116,7 +151,7 @@ export class NativeEngine implements Engine {
         started: {
           status: 'RUNNING',
           engineRunRef: ref,
-          engineType: 'native',
+          engineType: engine,
           planRef,
           context: eventContext(context, options),
           startedAt: emittedAt,
@@ -128,8 +163,8 @@ export class NativeEngine implements Engine {
     );
     const drafts: EventDraft[] = [...requested, ...started];
     const after = expectStored(blank, drafts, emittedAt);
-    const worker = this.#ports.worker?.();
-    const room = worker?.room ?? 0;
+    const taker = this.#placement.taker();
+    const room = taker?.room ?? 0;
     const changes = workChanges(drafts, { before: blank, after, room, graceMs: this.#ports.graceMs, now });
     const events = drafts.map((draft) => stampEvent(identity, draft, { emittedAt }));
     const work = changes.work.flatMap((change) =>
@@ -139,7 +174,7 @@ export class NativeEngine implements Engine {
             {
               unit: change.unit,
               ...(change.dueAt === undefined ? {} : { dueAt: change.dueAt }),
-              ...(change.lease && worker ? { owner: worker.owner, leaseMs: this.#ports.leaseMs } : {}),
+              ...(change.lease && taker ? { owner: taker.owner, leaseMs: this.#ports.leaseMs } : {}),
             },
           ],
     );
@@ -152,6 +187,7 @@ export class NativeEngine implements Engine {
         environmentId,
         planId,
         planVersion,
+        engine,
         events,
         ...(runRequestId === undefined ? {} : { runRequestId }),
         ...(trigger?.ref === undefined ? {} : { trigger: { type: trigger.type, ref: trigger.ref } }),
@@ -160,12 +196,12 @@ export class NativeEngine implements Engine {
       },
       work,
     );
-    if (!made.created) return { provider: 'native', workflowId: made.runId, runId: made.runId };
+    if (!made.created) return this.#placement.ref({ runId: made.runId, tenantId });
     const view = new RunView({ ...identity, runKey: made.runKey }, plan);
     view.take(events.map((event, i) => ({ ...event, runSeq: i + 1 })));
     if (after.run.status !== null && isTerminal(after.run.status)) this.#ports.ended(view);
     else this.#ports.views.put(view);
-    worker?.take(made.leases.map((lease) => ({ ...lease, runKey: made.runKey, runId })));
+    await this.#placement.placed({ run: view.run, ref, units: work, leases: made.leases });
     if (changes.free > 0) this.#ports.signals.work();
     return ref;
   }
@@ -180,7 +216,7 @@ export class NativeEngine implements Engine {
     const { tenantId, projectId, environmentId, runId } = view.run;
     await this.startRun(
       planRef,
-      { tenantId, projectId, environmentId, runId: wait.childRunId!, targetAdapter: 'native' },
+      { tenantId, projectId, environmentId, runId: wait.childRunId!, targetAdapter: this.#placement.engine },
       {
         ...(workload === undefined ? {} : { workload }),
         parent: { runId, stepId: wait.stepId, entity: wait.entity },
@@ -190,8 +226,9 @@ export class NativeEngine implements Engine {
   }
 
   async relaySignal(runId: string, signalType: string, signalId: string): Promise<void> {
+    const { tenantId } = (await this.#ports.views.get(runId)).run;
     for (const childId of await this.#ports.work.openChildren(runId)) {
-      const ref: EngineRunRef = { provider: 'native', workflowId: childId, runId: childId };
+      const ref = this.#placement.ref({ runId: childId, tenantId });
       await this.signal(ref, { signalId: `${signalId}/${childId}`.slice(-200), type: signalType, by: `run:${runId}` });
     }
   }
@@ -204,7 +241,7 @@ export class NativeEngine implements Engine {
     const run = await this.#find(ref, caller);
     const state = await this.#stateOf(run.runId);
     const { status, startedAt, completedAt } = state.run;
-    const word = substatus(state);
+    const word = substatus(state, await this.#engineWord(run));
     const message = statusMessage(state);
     return {
       runId: run.runId,
@@ -214,6 +251,10 @@ export class NativeEngine implements Engine {
       ...(startedAt === undefined ? {} : { startedAt }),
       ...(completedAt === undefined || status === null || !isTerminal(status) ? {} : { completedAt }),
     };
+  }
+
+  async #engineWord(run: RunRow): Promise<string | undefined> {
+    return run.status === undefined || isTerminal(run.status) ? undefined : this.#placement.word(run);
   }
 
   async #stateOf(runId: string): Promise<RunState> {
@@ -243,6 +284,8 @@ export class NativeEngine implements Engine {
       }),
     });
     if (!result.done && result.why === 'refused') throw result.error;
+    // The same signal twice tells it twice: the first sender may have died before it did.
+    await this.#placement.changed(run);
     if (!result.done && result.why === 'rejected') throw new AppError(result.code, result.message);
     const rejected = result.done ? result.events.find(({ eventType }) => eventType === 'SignalRejected') : undefined;
     if (rejected) {
@@ -256,7 +299,10 @@ export class NativeEngine implements Engine {
 
   /** Puts back rows of work that the log asks for and that are missing. */
   async repair(runId: string): Promise<number> {
-    return repairRun(this.#ports, runId);
+    const added = await repairRun(this.#ports, runId);
+    const run = await this.#ports.store.findRun(runId);
+    if (run) await this.#placement.changed(run);
+    return added;
   }
 
   async #find(ref: EngineRunRef, caller: Caller | undefined): Promise<RunRow> {
@@ -268,6 +314,10 @@ export class NativeEngine implements Engine {
     if (!run || (caller && caller.tenantId !== run.tenantId)) {
       throw new AppError('RUN_NOT_FOUND', `There is no run ${ref.runId}`, { runId: ref.runId });
     }
+    if (run.engine !== this.#placement.engine) {
+      const message = `Run ${run.runId} is on ${run.engine}, and this engine is ${this.#placement.engine}.`;
+      throw new AppError('CAPABILITY_NOT_SUPPORTED', message, { runId: run.runId, engine: run.engine });
+    }
     return run;
   }
 
@@ -278,15 +328,15 @@ export class NativeEngine implements Engine {
   }
 }
 
-function checkContext(context: RunContext): void {
+function checkContext(context: RunContext, engine: EngineName): void {
   if (!contextCheck.Check(context)) {
     throw new AppError(
       'SCHEMA_VALIDATION_FAILED',
       'The context of a run needs tenant, project, environment, runId and engine.',
     );
   }
-  if (context.targetAdapter !== 'native') {
-    throw new AppError('CAPABILITY_NOT_SUPPORTED', `This engine is native, not ${context.targetAdapter}.`);
+  if (context.targetAdapter !== engine) {
+    throw new AppError('CAPABILITY_NOT_SUPPORTED', `This engine is ${engine}, not ${context.targetAdapter}.`);
   }
 }
 
