@@ -16,7 +16,19 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   runtime: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines'],
   cli: ['contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'tools', 'worker', 'engines', 'runtime'],
   testing: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'worker', 'engines', 'runtime'],
-  exports: ['tools', 'contracts', 'lib', 'kernel', 'compiler', 'store', 'projector', 'engines', 'testing', 'runtime'],
+  exports: [
+    'tools',
+    'contracts',
+    'lib',
+    'kernel',
+    'compiler',
+    'store',
+    'projector',
+    'worker',
+    'engines',
+    'testing',
+    'runtime',
+  ],
 };
 
 /** Folders whose files, and everything that these import, run in a browser or a workflow sandbox. */

@@ -106,6 +106,7 @@ export const ERRORS = {
   TASK_TIMEOUT: { http: 504, retry: 'later', exit: 1, cure: 'Raise spec.timeout, or make the call faster.' },
   STEP_TIMEOUT: { http: 504, retry: 'never', exit: 1, cure: 'Raise lifecycle.timeout_s, or split the step.' },
   TOOL_UNAVAILABLE: { http: 501, retry: 'pause', exit: 69, cure: 'Install or define the tool that the message names.' },
+  RUN_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See which step failed: runledger status RUN.' },
   CHILD_RUN_FAILED: { http: 500, retry: 'never', exit: 1, cure: 'See the child run.' },
   WRITE_BUDGET_EXCEEDED: { http: 503, retry: 'later', exit: 75, cure: 'The database was too slow; retry the step.' },
   POLICY_DENIED: { http: 403, retry: 'never', exit: 77, cure: 'Change the action, or the policy that denies it.' },

@@ -6,9 +6,20 @@ export { AppError, ERRORS, type ErrorCode } from '../contracts/errors.ts';
 export type { RunSnapshot, RunStatusSnapshot, StepSnapshot } from '../contracts/snapshot.ts';
 export type { RunStatus, StepStatus } from '../contracts/states.ts';
 export type { ArtifactRef, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
+export type { SignalAnswer } from '../engines/engine.ts';
 export { canonicalJson } from '../lib/canonical-json.ts';
 export { idempotencyKey } from '../lib/idempotency-key.ts';
 export { defineConfig, type RunledgerConfig } from '../runtime/config.ts';
+export {
+  createRuntime,
+  type ListOptions,
+  type Playbook,
+  type RunSummary,
+  type Runtime,
+  type RuntimeOptions,
+  type StartRunOptions,
+} from '../runtime/create-runtime.ts';
+export type { FollowOptions, Run, RunEnd, SignalDetails, SignalName } from '../runtime/run-handle.ts';
 export {
   type DeclaredEffect,
   defineTool,
@@ -27,3 +38,4 @@ export type {
   ToolError,
   ToolOutcome,
 } from '../tools/tool.ts';
+export type { LogLine } from '../worker/ports.ts';

@@ -52,8 +52,10 @@ export interface Settings {
 
 export interface SettingsRequest {
   readonly cwd?: string;
-  /** Given on the command line; wins over file and environment. */
-  readonly configFile?: string | undefined;
+  /** What a program says; wins over everything else. */
+  readonly given?: RunledgerConfig;
+  /** Given on the command line; wins over file and environment. False: no file is looked for. */
+  readonly configFile?: string | false | undefined;
   readonly folder?: string | undefined;
   readonly env?: Environment;
 }
@@ -63,30 +65,35 @@ const FILES = ['ts', 'mts', 'js', 'mjs', 'json'].map((extension) => `runledger.c
 /** Reads the configuration: this module is the only one that looks at the environment. */
 export async function loadSettings(request: SettingsRequest = {}): Promise<Settings> {
   const { cwd = process.cwd(), env = process.env } = request;
-  const named = request.configFile ?? text(env, 'RUNLEDGER_CONFIG');
-  const found = named === undefined ? FILES.map((name) => join(cwd, name)).find(existsSync) : resolve(cwd, named);
+  const given = checkConfig(request.given ?? {}, 'createRuntime');
+  const found = findConfig(request.configFile ?? text(env, 'RUNLEDGER_CONFIG'), cwd);
   const config = found === undefined ? {} : checkConfig(await readConfig(found), found);
   // What a file says is meant from where the file is.
   const fromFile = (path: string): string => resolve(found === undefined ? cwd : dirname(found), path);
-  const ownFolder = request.folder ?? text(env, 'RUNLEDGER_FOLDER');
-  const ownSecrets = text(env, 'RUNLEDGER_SECRETS_FILE');
+  const ownFolder = request.folder ?? given.folder ?? text(env, 'RUNLEDGER_FOLDER');
+  const ownSecrets = given.secretsFile ?? text(env, 'RUNLEDGER_SECRETS_FILE');
   return {
-    databaseUrl: text(env, 'DATABASE_URL') ?? config.databaseUrl,
+    databaseUrl: given.databaseUrl ?? text(env, 'DATABASE_URL') ?? config.databaseUrl,
     folder: ownFolder === undefined ? fromFile(config.folder ?? '.runledger') : resolve(cwd, ownFolder),
     scope: {
-      tenantId: text(env, 'RUNLEDGER_TENANT') ?? config.tenant ?? 'local',
-      projectId: text(env, 'RUNLEDGER_PROJECT') ?? config.project ?? 'default',
-      environmentId: text(env, 'RUNLEDGER_ENVIRONMENT') ?? config.environment ?? 'dev',
+      tenantId: given.tenant ?? text(env, 'RUNLEDGER_TENANT') ?? config.tenant ?? 'local',
+      projectId: given.project ?? text(env, 'RUNLEDGER_PROJECT') ?? config.project ?? 'default',
+      environmentId: given.environment ?? text(env, 'RUNLEDGER_ENVIRONMENT') ?? config.environment ?? 'dev',
     },
-    tools: config.tools ?? [],
+    tools: given.tools ?? config.tools ?? [],
     secretsFile:
       ownSecrets === undefined ? config.secretsFile && fromFile(config.secretsFile) : resolve(cwd, ownSecrets),
-    playbooks: (config.playbooks ?? []).map(fromFile),
-    concurrency: config.concurrency,
-    addresses: config.addresses,
+    playbooks: given.playbooks?.map((path) => resolve(cwd, path)) ?? (config.playbooks ?? []).map(fromFile),
+    concurrency: given.concurrency ?? config.concurrency,
+    addresses: given.addresses ?? config.addresses,
     configFile: found,
     env,
   };
+}
+
+function findConfig(named: string | false | undefined, cwd: string): string | undefined {
+  if (named === false) return undefined;
+  return named === undefined ? FILES.map((name) => join(cwd, name)).find(existsSync) : resolve(cwd, named);
 }
 
 /** What the environment says about the terminal, in the words of those who print. */

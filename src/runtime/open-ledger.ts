@@ -10,6 +10,8 @@ export interface LedgerHooks {
   readonly log?: ((line: string) => void) | undefined;
   /** Told what a person should know. */
   readonly warn?: ((line: string) => void) | undefined;
+  /** Bring a database of the user's up to date as well. */
+  readonly migrate?: boolean;
 }
 
 interface Database {
@@ -52,7 +54,7 @@ export async function openLedger(settings: Settings, hooks: LedgerHooks = {}): P
     const told = database.embedded ? hooks.log : onWarning;
     const store = await PostgresStore.open({
       ...options,
-      migrate: database.embedded,
+      migrate: database.embedded || hooks.migrate === true,
       ...(told ? { onWarning: told } : {}),
     });
     return {
