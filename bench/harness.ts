@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openEmbedded } from '../src/store/embedded/open-embedded.ts';
+import { readPidFile } from '../src/store/embedded/postmaster-pid.ts';
 
 export interface BenchOptions {
   readonly quick: boolean;
@@ -42,13 +43,19 @@ export function atMost(name: string, measured: number, goal: number): Goal {
 /** A Postgres of its own for one benchmark, durable as in production. */
 export async function benchServer(): Promise<{
   target: { host: string; port: number; user: string; database: string };
+  /** The process all others of the server descend from. */
+  pid: number;
+  folder: string;
   close(): Promise<void>;
 }> {
   const folder = mkdtempSync(join(tmpdir(), 'runledger-bench-'));
   chmodSync(folder, 0o755);
   const server = await openEmbedded({ folder, settings: { shared_buffers: '512MB', max_wal_size: '4GB' } });
+  const pid = (await readPidFile(server.dataDir))?.pid ?? 0;
   return {
     target: server.config,
+    pid,
+    folder,
     async close() {
       await server.close();
       rmSync(folder, { recursive: true, force: true });
@@ -59,8 +66,14 @@ export async function benchServer(): Promise<{
 /** Peers have an install of their own, so that the project's stays small. */
 export function installPeers(): void {
   const folder = import.meta.dirname;
-  if (existsSync(join(folder, 'node_modules', '@event-driven-io', 'emmett-postgresql'))) return;
-  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'ignore' });
+  const peers = Object.keys(peerVersions());
+  if (peers.every((name) => existsSync(join(folder, 'node_modules', name, 'package.json')))) return;
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], { cwd: folder, stdio: 'ignore' });
+}
+
+export function peerVersions(): Readonly<Record<string, string>> {
+  const text = readFileSync(join(import.meta.dirname, 'package.json'), 'utf8');
+  return (JSON.parse(text) as { dependencies: Record<string, string> }).dependencies;
 }
 
 export function machine(): Record<string, unknown> {

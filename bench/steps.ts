@@ -1,198 +1,230 @@
-import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { compileSync } from '../src/compiler/compile.ts';
-import type { PlanRef } from '../src/contracts/values.ts';
-import { createNativeRuntime, type NativeRuntime } from '../src/runtime/create-native-runtime.ts';
-import { PostgresStore } from '../src/store/postgres-store.ts';
-import { noopTool } from '../src/tools/noop/noop-tool.ts';
-import type { ArtifactStore } from '../src/tools/tool.ts';
-import { type BenchOptions, type BenchReport, benchServer, median, quantile } from './harness.ts';
+import { CATALOGUE } from '../src/contracts/catalogue.ts';
+import {
+  atLeast,
+  atMost,
+  type BenchOptions,
+  type BenchReport,
+  benchServer,
+  type Goal,
+  installPeers,
+  median,
+  peerVersions,
+} from './harness.ts';
+import { ENTRIES, measure, type Opened, OURS, OURS_PLAIN, openAll, type Sample, type Server } from './steps/compare.ts';
+import { STEPS } from './steps/contender.ts';
+import { ContenderClient } from './steps/contender-client.ts';
+import { type FirstStep, firstStepAcross, firstStepHere } from './steps/first-step.ts';
+import { type LongRun, longRun } from './steps/long-run.ts';
+import { type ManyWorkers, manyWorkers } from './steps/many-workers.ts';
+import { type LoopResult, loopOn } from './steps/parallel-loop.ts';
+import { onSlowDisk } from './steps/slow-disk.ts';
 
-const STEPS = 10;
-const SCOPE = { tenantId: 'acme', projectId: 'bench', environmentId: 'bench' };
+/** How much of everything: the quick form ends within a minute. */
+const SIZES = {
+  quick: { rounds: 1, ms: 800, firsts: 40, firstMs: 600, long: 2000, longRounds: 1, loop: 2000, runs: 40, slowMs: 600 },
+  full: {
+    rounds: 5,
+    ms: 4000,
+    firsts: 200,
+    firstMs: 6000,
+    long: 10_000,
+    longRounds: 3,
+    loop: 10_000,
+    runs: 400,
+    slowMs: 3000,
+  },
+} as const;
+type Sizes = (typeof SIZES)['quick' | 'full'];
 
-/** A line of no-op steps. */
-function lineOfSteps(count: number): string {
-  const steps = Array.from({ length: count }, (_, i) => {
-    const next = i + 1 < count ? `, next: {arcs: [{step: s${i + 1}}]}` : '';
-    return `- {step: s${i}, tool: {kind: noop, result: ${i}}${next}}`;
-  });
-  return `apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: line${count}, version: "1"}\nworkflow:\n${steps.join('\n')}\n`;
-}
+/** Restate's steps are in another process than its server anyway. The queues of the others wait for a poll. */
+const ACROSS = [OURS, 'dbos', 'openworkflow', 'graphile-worker (jobs)'];
+const SLOW_LABELS = [OURS, OURS_PLAIN, 'dbos', 'restate'];
+const MEMORY_LIMIT_MB = 300;
 
-const noArtifacts: ArtifactStore = {
-  name: 'none',
-  put: () => Promise.reject(new Error('nothing here is large')),
-  get: () => Promise.reject(new Error('nothing here is large')),
-};
-
-interface Bench {
-  readonly store: PostgresStore;
-  readonly runtime: NativeRuntime;
-  readonly planRef: PlanRef;
-  run(): Promise<number>;
-  close(): Promise<void>;
-}
-
-/** Runs are followed in the process: their end is told by the engine's own commit, not by a poll. */
-async function openBench(
-  target: { host: string; port: number; user: string; database: string },
-  options: { runAhead: boolean; steps?: number },
-): Promise<Bench> {
-  const store = await PostgresStore.open({ ...target, migrate: true });
-  const waiting = new Map<string, () => void>();
-  const runtime = createNativeRuntime({
-    store,
-    tools: [noopTool()],
-    artifacts: noArtifacts,
-    runAhead: options.runAhead,
-    worker: { concurrency: 256, onError: (error, unit) => console.error(unit, error) },
-    onEnd: (runId) => waiting.get(runId)?.(),
-  });
-  const result = compileSync({ text: lineOfSteps(options.steps ?? STEPS), file: 'line.yaml' });
-  if (!result.ok) throw new Error(JSON.stringify(result.problems));
-  const planRef = await runtime.plans.keep(result);
-  return {
-    store,
-    runtime,
-    planRef,
-    async run() {
-      const runId = randomUUID();
-      const from = performance.now();
-      const ended = new Promise<void>((resolve) => waiting.set(runId, resolve));
-      await runtime.engine.startRun(planRef, { ...SCOPE, runId, targetAdapter: 'native' });
-      await ended;
-      waiting.delete(runId);
-      return performance.now() - from;
-    },
-    async close() {
-      await runtime.close();
-      await store.close();
-    },
-  };
-}
-
-interface Sample {
-  readonly name: string;
-  readonly concurrency: number;
-  readonly rate: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly cpu: number;
-}
-
-async function measure(name: string, bench: Bench, concurrency: number, ms: number): Promise<Sample> {
-  const latencies: number[] = [];
-  const phase = async (duration: number, record: boolean): Promise<number> => {
-    const from = performance.now();
-    let runs = 0;
-    await Promise.all(
-      Array.from({ length: concurrency }, async () => {
-        while (performance.now() - from < duration) {
-          const took = await bench.run();
-          if (record) latencies.push(took);
-          runs += 1;
-        }
-      }),
-    );
-    return (runs * STEPS) / ((performance.now() - from) / 1000);
-  };
-  await phase(ms / 3, false);
-  const before = process.cpuUsage();
-  const rate = await phase(ms, true);
-  const { user, system } = process.cpuUsage(before);
-  const steps = latencies.length * STEPS;
-  return {
-    name,
-    concurrency,
-    rate,
-    p50: quantile(latencies, 0.5),
-    p99: quantile(latencies, 0.99),
-    cpu: ((user + system) / 1e6 / steps) * 1000,
-  };
-}
-
-/** Time from the request to the first event of the first step, one run at a time on an idle system. */
-async function firstStep(bench: Bench, count: number): Promise<{ p50: number; p99: number }> {
-  const took: number[] = [];
-  for (let i = 0; i < count; i++) {
-    const runId = randomUUID();
-    const from = performance.now();
-    await bench.runtime.engine.startRun(bench.planRef, { ...SCOPE, runId, targetAdapter: 'native' });
-    // The worker of this process has begun the step when startRun answers.
-    took.push(performance.now() - from);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return { p50: quantile(took, 0.5), p99: quantile(took, 0.99) };
-}
-
-/** Our own steps; peers are measured beside them where they are installed. */
+/** Steps that do nothing, against the peers, on one Postgres, everybody in turn. */
 export async function stepsBench({ quick, progress }: BenchOptions): Promise<BenchReport> {
+  const sizes = quick ? SIZES.quick : SIZES.full;
+  progress('installing peers');
+  installPeers();
   const server = await benchServer();
   try {
-    const [rounds, ms] = quick ? [1, 2500] : [3, 6000];
-    const samples: Sample[] = [];
-    const modes = [
-      { name: 'runledger', runAhead: true },
-      { name: 'runledger, run-ahead off', runAhead: false },
-    ];
-    const benches = await Promise.all(
-      modes.map(async (mode) => ({ ...mode, bench: await openBench(server.target, mode) })),
-    );
-    const client = new pg.Client({ ...server.target });
-    await client.connect();
-    const size = async (): Promise<{ events: number; bytes: number }> => {
-      const { rows } = await client.query<{ events: string; bytes: string }>(
-        `select (select count(*) from runledger.run_events) as events, pg_database_size(current_database()) as bytes`,
-      );
-      return { events: Number(rows[0]!.events), bytes: Number(rows[0]!.bytes) };
-    };
-    const before = await size();
-    let steps = 0;
-    for (let round = 1; round <= rounds; round++) {
-      for (const concurrency of [1, 64]) {
-        for (const { name, bench } of benches) {
-          progress(`round ${round}/${rounds}: ${name} at ${concurrency}`);
-          samples.push(await measure(name, bench, concurrency, ms));
-        }
-      }
+    progress('opening contenders');
+    const opened = await openAll(server, ENTRIES);
+    const samples = await rounds(server, opened, sizes, progress);
+    const events = await eventsPerStep(opened[0]!);
+    const firsts = await firstSteps(opened, quick ? [OURS] : ACROSS, sizes, progress);
+    for (const { client } of opened) await client.close();
+    progress(`a run of ${sizes.long} steps`);
+    const long = await longRun(server, sizes.long, sizes.longRounds);
+    const loops: LoopResult[] = [];
+    for (const workers of [1, 4]) {
+      progress(`a loop of ${sizes.loop} iterations on ${workers} worker processes`);
+      loops.push(await loopOn(server, workers, sizes.loop));
     }
-    const { rows } = await client.query<{ n: string }>(
-      `select count(*) as n from runledger.run_events where type = 22`,
+    progress('ten worker processes');
+    const many = await manyWorkers(server, 10, sizes.runs);
+    const slow = await onSlowDisk(
+      { labels: SLOW_LABELS, concurrencies: quick ? [1] : [1, 64], rounds: quick ? 1 : 3, ms: sizes.slowMs },
+      progress,
     );
-    steps = Number(rows[0]!.n);
-    const after = await size();
-    progress('start to first step');
-    const first = await firstStep(benches[0]!.bench, quick ? 50 : 200);
-    for (const { bench } of benches) await bench.close();
-    await client.end();
-    const of = (name: string, concurrency: number, pick: (s: Sample) => number): number =>
-      median(samples.filter((s) => s.name === name && s.concurrency === concurrency).map(pick));
-    const table = [1, 64].flatMap((concurrency) =>
-      modes.map(({ name }) => ({
-        contender: name,
-        concurrency,
-        'steps/s': Math.round(of(name, concurrency, (s) => s.rate)),
-        'run p50 ms': of(name, concurrency, (s) => s.p50),
-        'run p99 ms': of(name, concurrency, (s) => s.p99),
-        'cpu s / 1000 steps': of(name, concurrency, (s) => s.cpu),
-      })),
-    );
-    const cost = {
-      'events/step': (after.events - before.events) / steps,
-      'bytes/step': Math.round((after.bytes - before.bytes) / steps),
-      'start to first step p50 ms': first.p50,
-      p99: first.p99,
-    };
-    return {
-      tables: [
-        { title: `no-op steps, ${STEPS} per run`, rows: table },
-        { title: 'cost', rows: [cost] },
-      ],
-      goals: [],
-      figures: { samples, cost },
-    };
+    return report({ samples, events, firsts, long, loops, many, slow });
   } finally {
+    await ContenderClient.closeAll();
     await server.close();
   }
+}
+
+type Progress = BenchOptions['progress'];
+
+async function rounds(server: Server, opened: readonly Opened[], sizes: Sizes, progress: Progress): Promise<Sample[]> {
+  const samples: Sample[] = [];
+  for (let round = 1; round <= sizes.rounds; round++) {
+    for (const concurrency of [1, 64]) {
+      for (const each of opened) {
+        progress(`round ${round}/${sizes.rounds}: ${each.entry.label} at ${concurrency}`);
+        samples.push(await measure(server, each, concurrency, sizes.ms));
+      }
+    }
+  }
+  return samples;
+}
+
+/** All events of the runs, those of the run itself included, per step. */
+async function eventsPerStep({ target }: Opened): Promise<number> {
+  const client = new pg.Client({ ...target });
+  await client.connect();
+  try {
+    const { rows } = await client.query<{ events: string; steps: string }>(
+      'select count(*) as events, count(*) filter (where type = $1) as steps from runledger.run_events',
+      [CATALOGUE.StepCompleted.code],
+    );
+    return Number(rows[0]!.events) / Number(rows[0]!.steps);
+  } finally {
+    await client.end();
+  }
+}
+
+async function firstSteps(
+  opened: readonly Opened[],
+  across: readonly string[],
+  sizes: Sizes,
+  progress: Progress,
+): Promise<FirstStep[]> {
+  const found: FirstStep[] = [];
+  for (const each of opened) {
+    progress(`start to first step: ${each.entry.label}`);
+    found.push(await firstStepHere(each, sizes.firsts, sizes.firstMs));
+  }
+  for (const each of opened) {
+    if (!across.includes(each.entry.label)) continue;
+    progress(`start to first step across processes: ${each.entry.label}`);
+    // The worker of the comparison would take the work first.
+    await each.client.close();
+    found.push(await firstStepAcross(each, sizes.firsts, sizes.firstMs));
+  }
+  return found;
+}
+
+interface Found {
+  readonly samples: readonly Sample[];
+  readonly events: number;
+  readonly firsts: readonly FirstStep[];
+  readonly long: LongRun;
+  readonly loops: readonly LoopResult[];
+  readonly many: ManyWorkers;
+  readonly slow: readonly Sample[] | string;
+}
+
+function report(found: Found): BenchReport {
+  const { samples, events, firsts, long, loops, many, slow } = found;
+  const slowRows = typeof slow === 'string' ? [{ contender: slow }] : table(slow);
+  return {
+    tables: [
+      { title: `no-op steps, ${STEPS} per run (medians of rounds)`, rows: table(samples) },
+      { title: 'the same with 1 ms added to every fsync', rows: slowRows },
+      { title: 'start to first step on an idle system, ms', rows: firsts.map((first) => ({ ...first })) },
+      {
+        title: `one run of ${long.steps} steps: microseconds per step in each tenth`,
+        rows: [Object.fromEntries(long.tenths.map((tenth, i) => [`${i + 1}.`, tenth]))],
+      },
+      {
+        title: 'a parallel loop, and many workers',
+        rows: [
+          ...loops.map(({ workers, iterations, rate, peakBytes, lockShare, errors }) => ({
+            what: `loop of ${iterations}`,
+            workers,
+            'per second': Math.round(rate),
+            'peak MB': Math.round(peakBytes / 1e6),
+            'waiting for locks': lockShare,
+            errors: errors.length,
+          })),
+          {
+            what: `${many.runs} runs`,
+            workers: many.workers,
+            'per second': Math.round(many.rate),
+            errors: many.errors.length,
+          },
+        ],
+      },
+    ],
+    goals: goals(found),
+    figures: { versions: peerVersions(), eventsPerStep: events, ...found },
+  };
+}
+
+function table(samples: readonly Sample[]): Record<string, string | number>[] {
+  const keys = [...new Map(samples.map((s) => [`${s.concurrency}/${s.contender}`, s])).values()];
+  return keys.map(({ contender, concurrency }) => {
+    const mine = samples.filter((s) => s.contender === contender && s.concurrency === concurrency);
+    const rates = mine.map((s) => s.rate);
+    return {
+      contender,
+      concurrency,
+      'steps/s': Math.round(median(rates)),
+      spread: `${Math.round(Math.min(...rates))}..${Math.round(Math.max(...rates))}`,
+      'run p50 ms': median(mine.map((s) => s.p50)),
+      'run p99 ms': median(mine.map((s) => s.p99)),
+      'cpu s / 1000 steps': median(mine.map((s) => s.cpu ?? Number.NaN)),
+      'bytes/step': Math.round(median(mine.map((s) => s.bytesPerStep))),
+    };
+  });
+}
+
+/** The median of the ratios of each round, since both were measured within seconds of each other. */
+function ratio(samples: readonly Sample[], ours: string, theirs: string, concurrency: number): number {
+  const rates = (name: string) =>
+    samples.filter((s) => s.contender === name && s.concurrency === concurrency).map((s) => s.rate);
+  const others = rates(theirs);
+  return median(rates(ours).map((rate, i) => rate / others[i]!));
+}
+
+function goals({ samples, firsts, long, loops, many, slow }: Found): Goal[] {
+  const first = (where: FirstStep['where']) =>
+    firsts.find((f) => f.contender === OURS && f.where === where)?.p50 ?? Number.NaN;
+  const slowSamples = typeof slow === 'string' ? [] : slow;
+  const [one, four] = loops as [LoopResult, LoopResult];
+  const peak = Math.max(...loops.map((loop) => loop.peakBytes)) / 1e6;
+  return [
+    atLeast('at 64, against DBOS', ratio(samples, OURS, 'dbos', 64), 4),
+    atLeast('at 64, against openworkflow', ratio(samples, OURS, 'openworkflow', 64), 4),
+    atLeast('at 64, against Restate', ratio(samples, OURS, 'restate', 64), 1.5),
+    ...atOne('at 1', samples),
+    ...atOne('at 1 with 1 ms per fsync', slowSamples),
+    atMost('start to first step in process, p50 ms', first('in process'), 2),
+    atMost('start to first step across processes, p50 ms', first('across processes'), 5),
+    atMost(`last tenth against first tenth of ${long.steps} steps`, long.growth, 1.2),
+    atMost(`peak MB of a worker in a loop of ${one.iterations}`, peak, MEMORY_LIMIT_MB),
+    atLeast('the loop on four worker processes, against one', four.rate / one.rate, 0.9),
+    atMost('errors of ten workers and of the loops', many.errors.length + one.errors.length + four.errors.length, 0),
+  ];
+}
+
+function atOne(name: string, samples: readonly Sample[]): Goal[] {
+  return [
+    atLeast(`${name}, against DBOS`, ratio(samples, OURS, 'dbos', 1), 4),
+    atLeast(`${name}, against Restate`, ratio(samples, OURS, 'restate', 1), 3),
+    atLeast(`${name}, run-ahead off, against DBOS`, ratio(samples, OURS_PLAIN, 'dbos', 1), 1.5),
+    atLeast(`${name}, run-ahead off, against Restate`, ratio(samples, OURS_PLAIN, 'restate', 1), 1),
+  ];
 }
