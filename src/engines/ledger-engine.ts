@@ -19,12 +19,12 @@ import { expectStored, RunView } from '../worker/run-view.ts';
 import { storeResult } from '../worker/store-result.ts';
 import { checkCapabilities } from './check-capabilities.ts';
 import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from './engine.ts';
-import { commitDecision, type DecisionPorts } from './native/commit-decision.ts';
-import { repairRun } from './native/repair-run.ts';
-import { retryCommand } from './native/retry-command.ts';
-import type { RunViews } from './native/run-views.ts';
-import { workChanges } from './native/work-changes.ts';
 import type { PlanSource } from './plan-ref.ts';
+import { commitDecision, type DecisionPorts } from './units/commit-decision.ts';
+import { repairRun } from './units/repair-run.ts';
+import { retryCommand } from './units/retry-command.ts';
+import type { RunViews } from './units/run-views.ts';
+import { workChanges } from './units/work-changes.ts';
 
 export interface LedgerEnginePorts extends DecisionPorts {
   readonly store: Store;

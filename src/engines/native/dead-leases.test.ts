@@ -5,10 +5,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
+import { hostTagOf, workerName } from '../units/worker-name.ts';
 import { folderArtifacts } from './folder-artifacts.fixture.ts';
 import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
 import { spawnWorker } from './spawn-worker.fixture.ts';
-import { hostTagOf, workerName } from './worker-name.ts';
 
 let bench: EngineBench;
 let folder: string;

@@ -1,10 +1,10 @@
 import { AppError } from '../../contracts/errors.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import type { ClaimScope, Lease } from '../../store/work.ts';
-import { doUnit } from './do-unit.ts';
-import { HeldUnit } from './held-unit.ts';
-import type { UnitPorts } from './unit-ports.ts';
-import { deadOwners, hostTagOf } from './worker-name.ts';
+import { doUnit } from '../units/do-unit.ts';
+import { HeldUnit } from '../units/held-unit.ts';
+import type { UnitPorts } from '../units/unit-ports.ts';
+import { deadOwners, hostTagOf } from '../units/worker-name.ts';
 
 export interface NativeWorkerOptions {
   /** Units that run at once. */
