@@ -195,8 +195,16 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
   worker: {
     summary: 'Work on runs of this database until it is stopped',
     positionals: [],
-    flags: { concurrency: { summary: 'Units of work at once', value: 'N' }, logs },
-    examples: ['DATABASE_URL=postgres://localhost/runs runledger worker'],
+    flags: {
+      concurrency: { summary: 'Units of work at once', value: 'N' },
+      tenant: { summary: 'Take only work of this tenant', value: 'NAME' },
+      project: { summary: 'Take only work of this project', value: 'NAME' },
+      logs,
+    },
+    examples: [
+      'DATABASE_URL=postgres://localhost/runs runledger worker',
+      'DATABASE_URL=postgres://localhost/runs runledger worker --tenant acme',
+    ],
     load: async () => (await import('./commands/worker.ts')).worker,
   },
   migrate: {

@@ -3,6 +3,7 @@ import { loadSettings } from '../runtime/config.ts';
 import type { NativeRuntime } from '../runtime/create-native-runtime.ts';
 import type { Ledger } from '../runtime/open-ledger.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
+import type { ClaimScope } from '../store/work.ts';
 import type { ArtifactStore } from '../tools/tool.ts';
 import type { LogLine } from '../worker/ports.ts';
 import type { Arguments } from './parse-command.ts';
@@ -47,7 +48,11 @@ export class Session {
   }
 
   /** The engine, with a worker in this process where `work` is asked for. */
-  async runtime(options: { readonly work: boolean; readonly log?: (line: LogLine) => void }): Promise<NativeRuntime> {
+  async runtime(options: {
+    readonly work: boolean;
+    readonly scope?: ClaimScope;
+    readonly log?: (line: LogLine) => void;
+  }): Promise<NativeRuntime> {
     const [{ openRuntime }, settings, store] = await Promise.all([
       import('../runtime/open-runtime.ts'),
       this.settings(),
@@ -56,6 +61,7 @@ export class Session {
     const concurrency = this.#args.count('concurrency', 1) ?? settings.concurrency;
     const runtime = await openRuntime({ ...settings, concurrency }, store, {
       work: options.work,
+      scope: options.scope,
       ...(options.log ? { log: options.log } : {}),
       onError: (error, unit) => {
         if (this.#terminal.verbose) this.#terminal.note(`worker: ${unit}: ${(error as Error).message}`);

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { SecretResolver, type SecretsProvider } from '../lib/secrets.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
+import type { ClaimScope } from '../store/work.ts';
 import { LocalArtifactStore } from '../tools/artifact/local-artifact-store.ts';
 import { EnvSecretsProvider } from '../tools/secrets/env-provider.ts';
 import type { ArtifactStore } from '../tools/tool.ts';
@@ -12,6 +13,8 @@ import { createNativeRuntime, type NativeRuntime } from './create-native-runtime
 export interface RuntimeHooks {
   /** False: runs are started and signalled, but no work is taken. */
   readonly work: boolean;
+  /** What is taken. Everything by default. */
+  readonly scope?: ClaimScope | undefined;
   readonly log?: (line: LogLine) => void;
   readonly onError?: (error: unknown, unit: string) => void;
 }
@@ -41,6 +44,7 @@ export async function openRuntime(
     worker: hooks.work
       ? {
           ...(concurrency === undefined ? {} : { concurrency }),
+          scope: hooks.scope,
           ...(hooks.onError ? { onError: hooks.onError } : {}),
         }
       : false,

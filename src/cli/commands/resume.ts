@@ -16,7 +16,7 @@ export const resume: Command = async (context) => {
       `Run ${runId.slice(0, 8)} is ${status}; to run it again: runledger retry ${runId.slice(0, 8)}`,
     );
   const logs = taskLog(args.has('logs'));
-  const runtime = await session.runtime({ work: !args.has('detach'), log: logs.log });
+  const runtime = await session.runtime({ work: !args.has('detach'), scope: { runs: [runId] }, log: logs.log });
   const ref = { provider: 'native' as const, workflowId: runId, runId };
   if (status === 'PAUSED') {
     const answer = await runtime.engine.signal(ref, { signalId: randomUUID(), type: 'RESUME', by: 'cli' });

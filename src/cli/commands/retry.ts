@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
@@ -19,11 +20,12 @@ export const retry: Command = async (context) => {
   if (old.status === undefined || !isTerminal(old.status))
     throw new AppError('SIGNAL_REJECTED', `Run ${short} has not ended; to go on with it: runledger resume ${short}`);
   const logs = taskLog(args.has('logs'));
-  const runtime = await session.runtime({ work: !args.has('detach'), log: logs.log });
+  const runId = randomUUID();
+  const runtime = await session.runtime({ work: !args.has('detach'), scope: { runs: [runId] }, log: logs.log });
   const planRef = latest ? await runtime.plans.childRef({ path: old.planId }) : undefined;
-  const { runId } = await runtime.engine.retryRun(
+  await runtime.engine.retryRun(
     { provider: 'native', workflowId: old.runId, runId: old.runId },
-    { ...(from === undefined ? {} : { from }), ...(planRef === undefined ? {} : { planRef }) },
+    { runId, ...(from === undefined ? {} : { from }), ...(planRef === undefined ? {} : { planRef }) },
   );
   if (args.has('detach')) {
     if (terminal.json) terminal.printJson({ runId, retryOf: old.runId, status: 'RUNNING' });

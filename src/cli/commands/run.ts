@@ -13,10 +13,12 @@ export const run: Command = async (context) => {
   tellWarnings(context, compiled.warnings);
   const settings = await session.settings();
   const logs = taskLog(args.has('logs'));
-  const runtime = await session.runtime({ work: !args.has('detach'), log: logs.log });
+  const runId = randomUUID();
+  // Other runs of the database are the business of workers: this process ends with its own.
+  const scope = { runs: [runId] };
+  const runtime = await session.runtime({ work: !args.has('detach'), scope, log: logs.log });
   for (const child of compiled.children.values()) await runtime.plans.keep(child);
   const planRef = await runtime.plans.keep(compiled);
-  const runId = randomUUID();
   if (!terminal.json) {
     const { planId, planVersion } = compiled.planRef;
     terminal.print(

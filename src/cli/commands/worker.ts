@@ -9,7 +9,9 @@ export const worker: Command = async ({ args, terminal, session }) => {
   const log = args.has('logs')
     ? (line: { entity: string; line: string }) => terminal.print(`${clean(line.entity)} | ${clean(line.line, 2000)}`)
     : undefined;
-  const runtime = await session.runtime({ work: true, ...(log ? { log } : {}) });
+  const [tenantId, projectId] = [args.text('tenant'), args.text('project')];
+  const scope = { ...(tenantId === undefined ? {} : { tenantId }), ...(projectId === undefined ? {} : { projectId }) };
+  const runtime = await session.runtime({ work: true, scope, ...(log ? { log } : {}) });
   if (terminal.json) terminal.print(JSON.stringify({ worker: runtime.worker?.owner, state: 'working' }));
   else terminal.print(`Working as ${runtime.worker?.owner}. Ctrl-C stops, and lets steps in flight finish.`);
   const exit = await stopped;
