@@ -182,19 +182,35 @@ export function endAll(d: Deciding): void {
   for (const step of inOrder(d.draft.open.values())) {
     if (step.status !== 'RUNNING') continue;
     if (!d.draft.run.cancel && step.name === d.plan.plan.finalStep) continue;
-    const loop = d.draft.loops.get(step.stepId);
-    for (const [index] of (loop?.open.entries() ?? []).sort(([a], [b]) => a - b)) {
-      closeWaits(d, step.stepId, index);
-      d.emit('LoopIterationFailed', {
-        stepId: step.stepId,
-        entity: unitEntity(step.stepId, index),
-        attempt: step.attempt,
-        payload: { index, error },
-      });
-    }
-    closeWaits(d, step.stepId, undefined);
-    failStep(d, step, error);
+    endRunning(d, step, error);
   }
+}
+
+/** Ends every open step, because nobody can go on with the run; the final step too, which nobody could run. */
+export function abandonAll(d: Deciding, error: ErrorInfo): void {
+  for (const step of inOrder(d.draft.open.values())) {
+    if (hasEnded(step)) continue;
+    if (step.status === 'RUNNING') endRunning(d, step, error);
+    else {
+      const payload = { reason: error.message, code: 'CANCELLED' };
+      d.emit('StepSkipped', { stepId: step.stepId, attempt: step.attempt, payload });
+    }
+  }
+}
+
+function endRunning(d: Deciding, step: StepState, error: ErrorInfo): void {
+  const loop = d.draft.loops.get(step.stepId);
+  for (const [index] of (loop?.open.entries() ?? []).sort(([a], [b]) => a - b)) {
+    closeWaits(d, step.stepId, index);
+    d.emit('LoopIterationFailed', {
+      stepId: step.stepId,
+      entity: unitEntity(step.stepId, index),
+      attempt: step.attempt,
+      payload: { index, error },
+    });
+  }
+  closeWaits(d, step.stepId, undefined);
+  failStep(d, step, error);
 }
 
 function failStep(d: Deciding, step: StepState, error: ErrorInfo): void {

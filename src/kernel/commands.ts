@@ -97,7 +97,8 @@ export type Command = Base &
     | { readonly type: 'approve'; readonly approvedBy?: string; readonly approvalId?: string; readonly reason?: string }
     /** `started` is the payload of RunStarted; `notBefore` holds the first steps back. */
     | { readonly type: 'start'; readonly started: Record<string, unknown>; readonly notBefore?: string }
-    | { readonly type: 'failRun'; readonly error: ErrorInfo }
+    /** `abandon`: whatever is open ends with it, because nobody can go on with it. */
+    | { readonly type: 'failRun'; readonly error: ErrorInfo; readonly abandon?: true }
     | {
         readonly type: 'stepSettled';
         readonly stepId: string;
@@ -136,6 +137,7 @@ export type Command = Base &
         readonly stepId: string;
         readonly attempt: number;
         readonly index?: number;
+        readonly engineAttempt?: number;
         readonly kind: WaitKind;
         readonly dueAt?: string;
         readonly childRunId?: string;

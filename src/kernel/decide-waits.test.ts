@@ -9,19 +9,20 @@ const start = (steps: ShortStep[] = [{ stepId: 'a', next: ['b'] }, { stepId: 'b'
   return run;
 };
 
-test('a parked step waits as an entity of its own, and its end makes the step eligible again', () => {
+test('ES-1.3a a parked step waits as an entity of its own, and its end makes the step eligible again, which counts on how often it was taken', () => {
   const run = start();
   run.begin('a');
-  expect(run.when({ type: 'park', stepId: 'a', attempt: 1, kind: 'child', childRunId: 'run-2' })).toEqual([
-    'WaitStarted a/wait:1',
-  ]);
+  const parked = { stepId: 'a', attempt: 1, engineAttempt: 3 } as const;
+  expect(run.when({ type: 'park', ...parked, kind: 'child', childRunId: 'run-2' })).toEqual(['WaitStarted a/wait:1']);
   expect(openWork(run.state)).toEqual([{ kind: 'wait', stepId: 'a', attempt: 1, entity: 'a/wait:1', wait: 'child' }]);
   const decision = run.ask({ type: 'waitEnded', entity: 'a/wait:1', outcome: 'done', result: { value: 7 } });
-  expect('events' in decision && workOf(decision.events)).toEqual([{ kind: 'step', stepId: 'a', attempt: 1 }]);
+  expect('events' in decision && workOf(decision.events)).toEqual([
+    { kind: 'step', stepId: 'a', attempt: 1, taken: 3 },
+  ]);
   expect(run.when({ type: 'waitEnded', entity: 'a/wait:1', outcome: 'done', result: { value: 7 } })).toEqual([
     'WaitEnded a/wait:1',
   ]);
-  expect(openWork(run.state)).toEqual([{ kind: 'step', stepId: 'a', attempt: 1 }]);
+  expect(openWork(run.state)).toEqual([{ kind: 'step', stepId: 'a', attempt: 1, taken: 3 }]);
   expect(run.ask({ type: 'waitEnded', entity: 'a/wait:1', outcome: 'done' })).toMatchObject({
     reject: { code: 'INVALID_TRANSITION' },
   });

@@ -6,6 +6,7 @@ import { compilePlan, engineState } from './compile-plan.ts';
 import { decide } from './decide.ts';
 import { fold } from './evolve.ts';
 import { openWork } from './open-work.ts';
+import { replay } from './replay.ts';
 
 const arcs = (...list: { step: string; when?: string | boolean; args?: unknown; set?: Record<string, unknown> }[]) => ({
   mode: 'exclusive' as const,
@@ -59,6 +60,33 @@ test('a plan that cannot be run fails the run before its first step', () => {
   expect(run.when({ type: 'failRun', error })).toEqual(['RunFailed']);
   expect(run.snapshot).toMatchObject({ status: 'FAILED', rootCause: { error } });
   expect(run.ask({ type: 'failRun', error })).toMatchObject({ reject: { code: 'INVALID_TRANSITION' } });
+});
+
+test('a run that nobody can go on with ends with everything that is open in it, and decided again it does the same', () => {
+  const plan = buildPlan([
+    { stepId: 'a', next: { mode: 'inclusive', arcs: [{ step: 'b' }, { step: 'c' }, { step: 'd' }] } },
+    { stepId: 'b' },
+    { stepId: 'c' },
+    { stepId: 'd' },
+  ]);
+  const run = new Scenario(plan);
+  run.start();
+  run.complete('a');
+  run.begin('c');
+  run.begin('d');
+  run.when({ type: 'park', stepId: 'd', attempt: 1, kind: 'timer', dueAt: '2026-01-01T00:01:00.000Z' });
+  const error = { category: 'plan', code: 'PLAN_NOT_FOUND', message: 'it is gone', retryable: false };
+  expect(run.ask({ type: 'failRun', error })).toMatchObject({ reject: { code: 'INVALID_TRANSITION' } });
+  expect(run.when({ type: 'failRun', error, abandon: true })).toEqual([
+    'StepSkipped b',
+    'StepFailed c',
+    'WaitEnded d/wait:1',
+    'StepFailed d',
+    'RunFailed',
+  ]);
+  expect(run.snapshot).toMatchObject({ status: 'FAILED', failedSteps: 2, rootCause: { error } });
+  expect(openWork(run.state)).toEqual([]);
+  expect(replay(plan, run.log)).toMatchObject({ ok: true });
 });
 
 test('NE-3c exclusive arcs: the first match in order is taken, and next.evaluated names matched and selected', () => {

@@ -1,7 +1,7 @@
 import { AppError, type ErrorCode } from '../contracts/errors.ts';
 import type { Plan } from '../contracts/plan.ts';
 import { isTerminal } from '../contracts/states.ts';
-import { advance, catchUp, endAll } from './advance.ts';
+import { abandonAll, advance, catchUp, endAll } from './advance.ts';
 import type { Command, CommandOf, Decision } from './commands.ts';
 import { compilePlan } from './compile-plan.ts';
 import { Deciding } from './deciding.ts';
@@ -230,9 +230,12 @@ function holdBack(d: Deciding, until: string): void {
 function failRun(d: Deciding, command: CommandOf<'failRun'>): void {
   const { status } = d.draft.run;
   if (status === null || isTerminal(status) || status === 'PAUSED') expect(d, [], 'failed');
+  const { error, abandon } = command;
+  if (abandon) abandonAll(d, error);
   if (d.draft.unended > 0) refuse('INVALID_TRANSITION', 'Steps are under way; let them end first.');
-  const { error } = command;
-  d.emit('RunFailed', { payload: { completedAt: d.now, error, rootCause: { error } } });
+  const { failedSteps } = d.draft;
+  const counted = failedSteps > 0 ? { failedSteps } : {};
+  d.emit('RunFailed', { payload: { completedAt: d.now, error, rootCause: { error }, ...counted } });
 }
 
 function pick<T extends object>(from: T, keys: readonly (keyof T)[]): Record<string, unknown> {

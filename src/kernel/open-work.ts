@@ -14,13 +14,21 @@ import { some } from './step-state.ts';
 
 /** A unit that somebody has to take up: an attempt, an iteration, the end of a loop, or a wait that has a time. */
 export type WorkUnit =
-  | { readonly kind: 'step'; readonly stepId: string; readonly attempt: number; readonly dueAt?: string }
+  | {
+      readonly kind: 'step';
+      readonly stepId: string;
+      readonly attempt: number;
+      readonly dueAt?: string;
+      /** How often it was taken before: what comes back after a wait is not new. */
+      readonly taken?: number;
+    }
   | {
       readonly kind: 'iteration';
       readonly stepId: string;
       readonly attempt: number;
       readonly index: number;
       readonly dueAt?: string;
+      readonly taken?: number;
     }
   /** Every iteration ended: their results have to be stored as one list. */
   | { readonly kind: 'loopEnd'; readonly stepId: string; readonly attempt: number }
@@ -40,16 +48,18 @@ export type WorkUnit =
 export function openWork(state: RunState): WorkUnit[] {
   const units: WorkUnit[] = [];
   const steps = state.open.values().sort((a, b) => a.ordinal - b.ordinal);
-  for (const { stepId, attempt, status, openWaits, dueAt, cause } of steps) {
+  for (const { stepId, attempt, status, openWaits, dueAt, cause, engineAttempt } of steps) {
     // Nobody routed a token there: a worker began it by itself.
     if (cause === undefined) continue;
     const loop = state.loops.get(stepId);
     if (status === 'PENDING') units.push({ kind: 'step', stepId, attempt, ...some('dueAt', dueAt) });
-    else if (status === 'RUNNING' && !loop && openWaits === 0) units.push({ kind: 'step', stepId, attempt });
+    else if (status === 'RUNNING' && !loop && openWaits === 0)
+      units.push({ kind: 'step', stepId, attempt, ...some('taken', engineAttempt) });
     else if (status === 'RUNNING' && loop) {
       for (const [index, entry] of loop.open.entries().sort(([a], [b]) => a - b)) {
-        if (entry.openWaits === 0)
-          units.push({ kind: 'iteration', stepId, attempt, index, ...some('dueAt', entry.dueAt) });
+        if (entry.openWaits > 0) continue;
+        const known = { ...some('dueAt', entry.dueAt), ...some('taken', entry.engineAttempt) };
+        units.push({ kind: 'iteration', stepId, attempt, index, ...known });
       }
       if (isLoopComplete(loop)) units.push({ kind: 'loopEnd', stepId, attempt });
     }
@@ -94,9 +104,9 @@ export function workOf(events: readonly EventDraft[]): WorkUnit[] {
       case 'WaitEnded': {
         if (payload?.['outcome'] === 'cancelled') return [];
         const index = parseEntity(entity as string)?.iteration;
-        return [
-          index === undefined ? { kind: 'step', stepId, attempt } : { kind: 'iteration', stepId, attempt, index },
-        ];
+        const taken = some('taken', event.engineAttemptId);
+        if (index === undefined) return [{ kind: 'step', stepId, attempt, ...taken }];
+        return [{ kind: 'iteration', stepId, attempt, index, ...taken }];
       }
       default:
         return [];

@@ -46,6 +46,7 @@ function admitEvaluated(work: Work, event: KernelEvent): void {
 }
 
 interface Counters {
+  readonly engineAttempt?: number | undefined;
   readonly waits: number;
   readonly patches: number;
   readonly openWaits: number;
@@ -86,7 +87,14 @@ function waitStarted(work: Work, event: KernelEvent): void {
   if (entity === undefined) return;
   const number = numberOf(event);
   const fresh = change(work, event, (unit) =>
-    number <= unit.waits ? undefined : { waits: number, openWaits: unit.openWaits + 1, eligible: false },
+    number <= unit.waits
+      ? undefined
+      : {
+          waits: number,
+          openWaits: unit.openWaits + 1,
+          eligible: false,
+          ...some('engineAttempt', event.engineAttemptId),
+        },
   );
   if (!fresh) return;
   const wait = waitOf(event, entity, objectOf(event.payload));
@@ -101,6 +109,7 @@ function waitOf(event: KernelEvent, entity: string, payload: JsonObject): WaitSt
     stepId: path?.stepId ?? (event.stepId as string),
     ...some('iteration', path?.iteration),
     attempt: event.logicalAttemptId,
+    ...some('engineAttempt', event.engineAttemptId),
     kind: kind === 'approval' || kind === 'child' || kind === 'hold' ? kind : 'timer',
     ...some('dueAt', textOf(payload['dueAt'])),
     ...some('childRunId', textOf(payload['childRunId'])),

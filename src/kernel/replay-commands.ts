@@ -53,6 +53,8 @@ function fieldsOf(
     }
     case 'StepCompleted':
     case 'StepFailed': {
+      const abandoned = event.eventType === 'StepFailed' ? abandonedWith(log, at) : undefined;
+      if (abandoned) return { type: 'failRun', error: abandoned, abandon: true };
       const settled = { status: event.eventType === 'StepCompleted' ? 'completed' : 'failed', ...said };
       return { type: 'stepSettled', stepId, attempt, engineAttempt, settled, ...tasksSet(log, at, stepId) };
     }
@@ -106,6 +108,19 @@ function endedWith(log: readonly RunEventRecord[], at: number, state: RunState):
   }
   return undefined;
 }
+
+/** The error of a run that was given up with everything open in it: no step is its cause. */
+function abandonedWith(log: readonly RunEventRecord[], at: number): unknown {
+  for (let i = at + 1; i < log.length; i++) {
+    const { eventType, payload } = log[i] as RunEventRecord;
+    if (eventType === 'RunFailed')
+      return objectOf(payload?.['rootCause'])['stepId'] === undefined ? payload?.['error'] : undefined;
+    if (!ABANDONED.has(eventType)) return undefined;
+  }
+  return undefined;
+}
+
+const ABANDONED: ReadonlySet<string> = new Set(['WaitEnded', 'LoopIterationFailed', 'StepFailed', 'StepSkipped']);
 
 /** What the tasks wrote to ctx stands in the patch behind the end of the step. */
 function tasksSet(log: readonly RunEventRecord[], at: number, stepId: string): { set?: JsonObject } {

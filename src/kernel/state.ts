@@ -126,6 +126,8 @@ export interface Token {
 
 export interface OpenIteration {
   readonly started: boolean;
+  /** How often it had been taken when it began to wait. */
+  readonly engineAttempt?: number | undefined;
   readonly dueAt?: string;
   readonly waits: number;
   readonly patches: number;
@@ -164,6 +166,7 @@ export interface WaitState {
   readonly stepId: string;
   readonly iteration?: number;
   readonly attempt: number;
+  readonly engineAttempt?: number;
   readonly kind: 'approval' | 'timer' | 'child' | 'hold';
   readonly dueAt?: string;
   readonly childRunId?: string;

@@ -7,13 +7,14 @@ import type { StepState, Verdict, WaitState } from './state.ts';
 
 /** The step or iteration is parked: it waits for a person, a time, a child run or the end of a pause. */
 export function park(d: Deciding, step: StepState, command: CommandOf<'park'>): void {
-  const { type: _type, stepId, attempt, index, now: _now, random: _random, values: _values, ...payload } = command;
+  const { type: _type, stepId, attempt, index, engineAttempt, now: _, random: _r, values: _v, ...payload } = command;
   const loop = index === undefined ? undefined : d.draft.loops.get(stepId);
   const waits = index === undefined ? step.waits : (loop?.open.get(index)?.waits ?? 0);
   d.emit('WaitStarted', {
     stepId,
     entity: occurrenceEntity(unitEntity(stepId, index), 'wait', waits + 1),
     attempt,
+    engineAttempt,
     payload: { ...payload },
   });
 }
@@ -23,6 +24,7 @@ export function endWait(d: Deciding, wait: WaitState, outcome: WaitOutcome, said
     stepId: wait.stepId,
     entity: wait.entity,
     attempt: wait.attempt,
+    engineAttempt: wait.engineAttempt,
     payload: { kind: wait.kind, outcome, ...said },
   });
 }
