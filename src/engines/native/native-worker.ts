@@ -3,8 +3,8 @@ import { faultPoint } from '../../lib/fault-point.ts';
 import type { ClaimScope, Lease } from '../../store/work.ts';
 import { doUnit } from '../units/do-unit.ts';
 import { HeldUnit } from '../units/held-unit.ts';
+import { LeaseKeeper } from '../units/lease-keeper.ts';
 import type { UnitPorts } from '../units/unit-ports.ts';
-import { deadOwners, hostTagOf } from '../units/worker-name.ts';
 
 export interface NativeWorkerOptions {
   /** Units that run at once. */
@@ -19,22 +19,17 @@ export interface NativeWorkerOptions {
 }
 
 const LONGEST_LOOK_MS = 60_000;
-/** How often a worker says that it lives, and looks whether others of its host do. */
-const CHECK_IN_MS = 5000;
 
 /** Takes units of work and does them, until it is stopped. */
 export class NativeWorker {
   readonly #ports: UnitPorts;
   readonly #options: Required<NativeWorkerOptions>;
-  readonly #held = new Set<HeldUnit>();
+  readonly #leases: LeaseKeeper;
   readonly #running = new Set<Promise<void>>();
   #claiming: Promise<void> | undefined;
   #claimAgain = false;
   #poll: NodeJS.Timeout | undefined;
-  #checkInTimer: NodeJS.Timeout | undefined;
-  #checkingIn: Promise<void> | undefined;
-  #heartbeat: NodeJS.Timeout | undefined;
-  #unsubscribe: (() => void)[] = [];
+  #unsubscribe: (() => void) | undefined;
   readonly #looks = new Set<NodeJS.Timeout>();
   #state: 'idle' | 'running' | 'stopping' = 'idle';
 
@@ -46,12 +41,20 @@ export class NativeWorker {
       scope: options.scope,
       onError: options.onError ?? (() => {}),
     };
-    this.#ports = { ...ports, room: () => this.room, isStopping: () => this.#state !== 'running' };
+    this.#ports = { ...ports, room: () => Math.max(1, this.room), isStopping: () => this.#state !== 'running' };
+    this.#leases = new LeaseKeeper({
+      ...ports,
+      onError: this.#options.onError,
+      freed: () => {
+        ports.signals.work();
+        this.claim();
+      },
+    });
   }
 
   /** How many more units this worker would take. */
   get room(): number {
-    return this.#state === 'running' ? Math.max(0, this.#options.concurrency - this.#held.size) : 0;
+    return this.#state === 'running' ? Math.max(0, this.#options.concurrency - this.#leases.size) : 0;
   }
 
   get owner(): string {
@@ -61,17 +64,9 @@ export class NativeWorker {
   start(): void {
     if (this.#state !== 'idle') return;
     this.#state = 'running';
-    const { signals, leaseMs } = this.#ports;
-    this.#unsubscribe = [
-      signals.onWork(() => this.claim()),
-      signals.onStop((runKey) => {
-        for (const held of this.#held) if (held.runKey === runKey) held.stop();
-      }),
-    ];
+    this.#unsubscribe = this.#ports.signals.onWork(() => this.claim());
+    this.#leases.start();
     this.#poll = setInterval(() => this.claim(), this.#options.pollMs);
-    this.#heartbeat = setInterval(() => void this.#renew(), leaseMs / 3);
-    this.#checkInTimer = setInterval(() => this.#checkIn(), CHECK_IN_MS);
-    this.#checkIn();
     this.claim();
   }
 
@@ -130,24 +125,6 @@ export class NativeWorker {
     }
   }
 
-  /** Hands back what workers of this host hold that were killed: nobody has to wait for the end of their leases. */
-  #checkIn(): void {
-    const { work, owner, signals } = this.#ports;
-    const hostTag = hostTagOf(owner);
-    if (hostTag === undefined || this.#checkingIn) return;
-    this.#checkingIn = work
-      .checkIn(owner, hostTag)
-      .then(async (others) => {
-        if ((await work.releaseOwners(deadOwners(others))) === 0) return;
-        signals.work();
-        this.claim();
-      })
-      .catch((error: unknown) => this.#options.onError(error, 'check in'))
-      .finally(() => {
-        this.#checkingIn = undefined;
-      });
-  }
-
   #begin(held: HeldUnit): void {
     const driving = this.#drive(held);
     this.#running.add(driving);
@@ -160,14 +137,14 @@ export class NativeWorker {
     while (next) {
       const held: HeldUnit = next;
       next = undefined;
-      this.#held.add(held);
+      this.#leases.add(held);
       let leases: readonly Lease[] = [];
       try {
         leases = await doUnit(this.#ports, held);
       } catch (error) {
         await this.#failed(held, error);
       } finally {
-        this.#held.delete(held);
+        this.#leases.delete(held);
       }
       const until = performance.now() + this.#ports.leaseMs;
       const { runKey, runId } = held;
@@ -204,37 +181,14 @@ export class NativeWorker {
     await this.#ports.work.release([held], { delayMs, error: message.slice(0, 2000) }).catch(() => {});
   }
 
-  async #renew(): Promise<void> {
-    const units = [...this.#held];
-    if (units.length === 0) return;
-    const from = performance.now();
-    const fences = units.map((unit) => unit.fence);
-    try {
-      const answers = await this.#ports.work.renew(units, this.#ports.leaseMs);
-      answers.forEach(({ held, stop }, i) => {
-        const unit = units[i]!;
-        // It may have moved on to the next unit meanwhile.
-        if (unit.fence !== fences[i]) return;
-        if (!held) unit.lose();
-        else {
-          unit.leaseUntil = Math.max(unit.leaseUntil, from + this.#ports.leaseMs);
-          if (stop) unit.stop();
-        }
-      });
-    } catch (error) {
-      this.#options.onError(error, 'renew');
-    }
-  }
-
   /** Stops taking work, lets units finish for a while, and hands the rest back at once. */
   async stop(drainMs = this.#options.drainMs): Promise<void> {
     if (this.#state !== 'running') return;
     this.#state = 'stopping';
     clearInterval(this.#poll);
-    clearInterval(this.#checkInTimer);
     for (const timer of this.#looks) clearTimeout(timer);
     this.#looks.clear();
-    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    this.#unsubscribe?.();
     await this.#claiming;
     const drained = Promise.allSettled([...this.#running]);
     let timer: NodeJS.Timeout | undefined;
@@ -242,16 +196,12 @@ export class NativeWorker {
       timer = setTimeout(() => resolve('late'), drainMs);
     });
     if ((await Promise.race([drained, late])) === 'late') {
-      const left = [...this.#held];
-      for (const held of left) held.lose();
-      await this.#ports.work.release(left).catch(() => {});
+      await this.#leases.handBack();
       this.#ports.signals.work();
       await Promise.race([drained, new Promise((resolve) => setTimeout(resolve, 1000))]);
     }
     clearTimeout(timer);
-    clearInterval(this.#heartbeat);
-    await this.#checkingIn;
-    if (hostTagOf(this.owner) !== undefined) await this.#ports.work.releaseOwners([this.owner]).catch(() => {});
+    await this.#leases.stop();
     this.#state = 'idle';
   }
 }

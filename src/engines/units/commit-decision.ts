@@ -20,6 +20,12 @@ type Spread<T> = T extends unknown ? Omit<T, 'now' | 'random' | 'values'> : neve
 /** A command without what the shell adds: the time, the jitter and stored values. */
 export type Ask = Spread<Command>;
 
+/** A unit that is to be taken, from its time on. */
+export interface ScheduledUnit {
+  readonly unit: string;
+  readonly dueAt?: string;
+}
+
 export interface DecisionPorts {
   readonly work: WorkStore;
   readonly signals: WorkSignals;
@@ -31,6 +37,8 @@ export interface DecisionPorts {
   readonly refresh: (view: RunView) => Promise<void>;
   /** Something is due at this time: whoever works here looks then, and need not wait for its poll. */
   readonly dueAt: (millis: number) => void;
+  /** For an engine that schedules by itself: what a stored decision has left to be done by whoever is told to. */
+  readonly scheduled?: (units: readonly ScheduledUnit[]) => void;
   /** The run has ended. */
   readonly ended: (view: RunView) => void;
 }
@@ -42,6 +50,8 @@ export interface DecisionRequest {
   readonly facts?: readonly EventDraft[];
   readonly own?: Lease | undefined;
   readonly engineAttempt?: number;
+  /** Which execution of the engine decides: the ordinal that events of the run itself carry. */
+  readonly execution?: number;
   readonly room?: () => number;
   /** Take the decision with the run locked from the beginning. */
   readonly lock?: boolean;
@@ -98,7 +108,7 @@ async function make(
   ports: DecisionPorts,
   request: DecisionRequest,
 ): Promise<Made | Extract<DecisionResult, { done: false }>> {
-  const { view, own, facts = [], engineAttempt = 1 } = request;
+  const { view, own, facts = [], engineAttempt = 1, execution = 1 } = request;
   const now = Date.now();
   const emittedAt = new Date(now).toISOString();
   // Taken together: others in this process may bring the view forward while values are fetched.
@@ -127,7 +137,9 @@ async function make(
     });
     const stamp = { emittedAt };
     const written = facts.map((draft) => stampEvent(view.run, { engineAttemptId: engineAttempt, ...draft }, stamp));
-    const decided = events.map((draft) => stampEvent(view.run, draft, stamp));
+    const decided = events.map((draft) =>
+      stampEvent(view.run, draft.stepId === undefined ? { engineAttemptId: execution, ...draft } : draft, stamp),
+    );
     return {
       decided: events,
       written: [...written, ...decided],
@@ -168,7 +180,9 @@ export function follow(
   made: Pick<Made, 'free' | 'stops' | 'ends'> & { readonly commit: Pick<WorkCommit, 'work'> },
 ): void {
   for (const change of made.commit.work ?? []) {
-    if (change.op === 'insert' && change.dueAt !== undefined) ports.dueAt(Date.parse(change.dueAt));
+    if (change.op !== 'insert') continue;
+    if (change.dueAt !== undefined) ports.dueAt(Date.parse(change.dueAt));
+    if (!change.held) ports.scheduled?.([change]);
   }
   if (made.free > 0) ports.signals.work();
   if (made.stops) ports.signals.stop(view.run.runKey);

@@ -12,9 +12,19 @@ export class HeldUnit implements Lease {
   key: UnitKey | undefined;
   /** By the monotonic clock; never later than the database's end of the lease. */
   leaseUntil: number;
+  /** The attempt that events of the unit carry, where the engine counts its own. */
+  readonly #attempt: number | undefined;
+  /** Which execution of the engine this is, such as one of a chain that continued each other. */
+  readonly execution: number;
   readonly #controller = new AbortController();
 
-  constructor(lease: Lease & { runKey: number; runId: string; deliveries: number }, leaseUntil: number) {
+  constructor(
+    lease: Lease & { runKey: number; runId: string; deliveries: number },
+    leaseUntil: number,
+    engine: { readonly attempt?: number; readonly execution?: number } = {},
+  ) {
+    this.#attempt = engine.attempt;
+    this.execution = engine.execution ?? 1;
     this.runKey = lease.runKey;
     this.runId = lease.runId;
     this.unit = lease.unit;
@@ -26,6 +36,10 @@ export class HeldUnit implements Lease {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  get engineAttempt(): number {
+    return this.#attempt ?? this.deliveries;
   }
 
   /** The unit ended and this one follows it, under a lease of its own. */

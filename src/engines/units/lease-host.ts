@@ -22,7 +22,7 @@ export function leaseHost(unit: LeasedUnit, { place, begun, isRedelivered, item 
     item,
     begun,
     isRedelivered,
-    engineAttempt: held.deliveries,
+    engineAttempt: held.engineAttempt,
     signal: held.signal,
     record: async (facts) => {
       const events = unit.stamp(facts);

@@ -50,7 +50,7 @@ export class LeasedUnit {
 
   stamp(drafts: readonly EventDraft[]) {
     const emittedAt = new Date().toISOString();
-    const engineAttemptId = this.held.deliveries;
+    const engineAttemptId = this.held.engineAttempt;
     return drafts.map((draft) => stampEvent(this.view.run, { engineAttemptId, ...draft }, { emittedAt }));
   }
 
@@ -61,8 +61,9 @@ export class LeasedUnit {
       ...request,
       view: this.view,
       own: { unit: this.held.unit, fence: this.held.fence },
-      engineAttempt: this.held.deliveries,
-      room: () => Math.max(1, room()),
+      engineAttempt: this.held.engineAttempt,
+      execution: this.held.execution,
+      room,
     });
     if (result.done) return result.leases;
     if (result.why === 'lost') return [];

@@ -129,7 +129,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
   const result = await unit.ports.work.commit({
     run: unit.view.run,
     ...openingFirst(events),
-    owner: unit.ports.owner,
+    ...(unit.ports.room() > 0 ? { owner: unit.ports.owner } : {}),
     leaseMs: unit.ports.leaseMs,
     work: [{ op: 'delete', unit: unit.held.unit, fence: unit.held.fence }],
     loops: [{ op: 'ended', loop: loopKey(stepId, attempt), stop }],
@@ -137,6 +137,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
   await faultPoint('iteration.after-commit');
   if (result.ok) {
     unit.view.stored(events, result.receipts);
+    unit.ports.scheduled?.(result.handouts);
     return result.handouts;
   }
   if (result.reason !== 'LEASE_LOST') await unit.keepOutcomes(facts);

@@ -160,7 +160,7 @@ export class StepChain {
       before,
       after,
       own,
-      room: Math.max(1, this.#ports.room()),
+      room: this.#ports.room(),
       graceMs: this.#ports.graceMs,
       now,
     });

@@ -50,7 +50,7 @@ export async function settleStep(unit: LeasedUnit, place: UnitPlace, end: Settle
 async function settleInTime(unit: LeasedUnit, place: UnitPlace, end: SettledEnd): Promise<readonly Lease[]> {
   const { stepId, attempt } = place;
   const { settled, set, facts } = end;
-  const engineAttempt = unit.held.deliveries;
+  const engineAttempt = unit.held.engineAttempt;
   const type = settled.status === 'completed' ? 'StepCompleted' : 'StepFailed';
   const writing = unit.decide({
     facts,
@@ -78,7 +78,7 @@ export async function overBudget(
   const error = { category: 'store', code: 'WRITE_BUDGET_EXCEEDED', message, retryable: true };
   const settled = { status: 'failed', error } as const;
   const begun = essential(facts);
-  const engineAttempt = unit.held.deliveries;
+  const engineAttempt = unit.held.engineAttempt;
   return unit.decide({ facts: begun, ask: () => ({ type: 'stepSettled', stepId, attempt, engineAttempt, settled }) });
 }
 

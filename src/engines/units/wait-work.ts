@@ -5,7 +5,6 @@ import type { Lease } from '../../store/work.ts';
 import { loadValue, storeResult } from '../../worker/store-result.ts';
 import type { LeasedUnit } from './leased-unit.ts';
 
-/** How soon a wait for a child looks again by itself, should nobody wake it. */
 const CHILD_POLL_MS = 15_000;
 
 /** Ends a wait whose time has come, or looks after the child that it waits for. */
@@ -37,7 +36,9 @@ async function awaitChild(unit: LeasedUnit, wait: WaitState): Promise<readonly L
     return child?.status !== undefined && isTerminal(child.status);
   };
   if (!(await hasEnded())) {
-    await unit.ports.work.release([unit.held], { delayMs: CHILD_POLL_MS });
+    const delayMs = unit.ports.childPollMs ?? CHILD_POLL_MS;
+    await unit.ports.work.release([unit.held], { delayMs });
+    unit.ports.scheduled?.([{ unit: unit.held.unit, dueAt: new Date(Date.now() + delayMs).toISOString() }]);
     // It may have ended while the row was held, and then nobody could wake it.
     if (await hasEnded()) await unit.ports.work.wake(unit.held.runId, unit.held.unit);
     return [];
