@@ -4,10 +4,12 @@ import type { Settings } from './config.ts';
 /** The tools that come with Runledger, and the user's own, which may replace them. */
 export async function builtInTools(settings: Settings): Promise<Tool[]> {
   const own = new Set(settings.tools.map((tool) => tool.kind));
-  const [noop, http, postgres, python, javascript, shell, artifact, secrets] = await Promise.all([
+  const [noop, http, postgres, duckdb, transfer, python, javascript, shell, artifact, secrets] = await Promise.all([
     import('../tools/noop/noop-tool.ts'),
     import('../tools/http/http-tool.ts'),
     import('../tools/postgres/postgres-tool.ts'),
+    import('../tools/duckdb/duckdb-tool.ts'),
+    import('../tools/transfer/transfer-tool.ts'),
     import('../tools/python/python-tool.ts'),
     import('../tools/javascript/javascript-tool.ts'),
     import('../tools/shell/shell-tool.ts'),
@@ -19,6 +21,8 @@ export async function builtInTools(settings: Settings): Promise<Tool[]> {
     noop.noopTool(),
     new http.HttpTool(addresses ? { addresses } : {}),
     new postgres.PostgresTool(),
+    new duckdb.DuckDbTool(),
+    new transfer.TransferTool(),
     new python.PythonTool({ hostEnvironment: env }),
     new javascript.JavascriptTool(),
     new shell.ShellTool({ hostEnvironment: env }),
