@@ -1,0 +1,109 @@
+import { compareRuns, type Difference, type StepPair } from '../compare-runs.ts';
+import type { Command, Context } from '../context.ts';
+import { namedRun } from '../named-run.ts';
+import { readLog } from '../read-log.ts';
+import { type RunFacts, runFacts } from '../run-facts.ts';
+import { clean, crop, duration, pad } from '../terminal.ts';
+
+/** A change of time that is worth a line: a quarter, and a tenth of a second. */
+const SLOWER = { ratio: 1.25, ms: 100 };
+
+export const diff: Command = async (context) => {
+  const { args, terminal } = context;
+  const [first, second] = await Promise.all(args.positionals.map((name) => namedRun(context, name)));
+  const report = await compare(context, first!.runId, second!.runId);
+  const { a, b, differences } = report;
+  if (terminal.json) {
+    const side = ({ runId, status, planRef, durationMs }: RunFacts) => ({ runId, status, planRef, durationMs });
+    const steps = report.pairs.map((pair) => ({
+      stepId: (pair.a ?? pair.b)!.stepId,
+      a: pair.a && { durationMs: pair.a.durationMs, attempts: pair.a.attempts, calls: pair.a.calls },
+      b: pair.b && { durationMs: pair.b.durationMs, attempts: pair.b.attempts, calls: pair.b.calls },
+    }));
+    terminal.printJson({ same: differences.length === 0, a: side(a), b: side(b), differences, steps });
+    return differences.length === 0 ? 0 : 1;
+  }
+  for (const [name, run] of [['a', a] as const, ['b', b] as const]) {
+    const took = run.durationMs === undefined ? '' : ` in ${duration(run.durationMs)}`;
+    const plan = run.planRef ? `${clean(run.planRef.planId)} ${clean(run.planRef.planVersion)}` : '';
+    terminal.print(`${terminal.paint('bold', name)}  ${run.runId.slice(0, 8)}  ${plan}  ${run.status}${took}`);
+  }
+  show(context, differences);
+  showTimes(context, report.pairs);
+  const count = differences.length;
+  terminal.print(
+    count === 0
+      ? '\nThe same: route, results and attempts.'
+      : `\n${count} difference${count === 1 ? '' : 's'} in ${new Set(differences.map(({ stepId }) => stepId ?? '')).size} places.`,
+  );
+  return count === 0 ? 0 : 1;
+};
+
+interface Report {
+  readonly a: RunFacts;
+  readonly b: RunFacts;
+  readonly differences: readonly Difference[];
+  readonly pairs: readonly StepPair[];
+}
+
+/** The runs, and below each step the runs that it started, with the names of the steps that lead to them. */
+async function compare(context: Context, idA: string, idB: string): Promise<Report> {
+  const [a, b] = await Promise.all(
+    [idA, idB].map(async (runId) => runFacts(runId, await readLog(context, runId))) as [
+      Promise<RunFacts>,
+      Promise<RunFacts>,
+    ],
+  );
+  const { differences, pairs } = compareRuns(a, b);
+  const all = { differences: [...differences], pairs: [...pairs] };
+  for (const pair of pairs) {
+    const count = Math.min(pair.a?.children.length ?? 0, pair.b?.children.length ?? 0);
+    for (let i = 0; i < count; i++) {
+      const inner = await compare(context, pair.a!.children[i]!, pair.b!.children[i]!);
+      const place = (stepId: string | undefined): string =>
+        `${pair.a!.stepId} ${context.terminal.symbols.into} ${stepId ?? 'run'}`;
+      all.differences.push(...inner.differences.map((one) => ({ ...one, stepId: place(one.stepId) })));
+      all.pairs.push(
+        ...inner.pairs.map((one) => ({
+          a: one.a && { ...one.a, stepId: place(one.a.stepId) },
+          b: one.b && { ...one.b, stepId: place(one.b.stepId) },
+        })),
+      );
+    }
+  }
+  return { a, b, ...all };
+}
+
+function show({ terminal }: Context, differences: readonly Difference[]): void {
+  let last: string | undefined;
+  const room = process.stdout.isTTY ? terminal.columns - 5 : 400;
+  const value = (side: unknown): string =>
+    side === undefined
+      ? terminal.paint('dim', '(nothing)')
+      : crop(clean(typeof side === 'string' ? side : JSON.stringify(side), 2000), room, terminal.symbols.more);
+  for (const { what, stepId, a, b } of differences) {
+    const place = stepId ?? 'the run';
+    if (place !== last) terminal.print(`\n${terminal.paint('bold', clean(place))}`);
+    last = place;
+    if (what === 'step') {
+      terminal.print(`  only in ${a === undefined ? 'b' : 'a'} (${String(a ?? b)})`);
+      continue;
+    }
+    terminal.print(`  ${what}`);
+    terminal.print(`   ${terminal.paint('red', 'a')} ${value(a)}`);
+    terminal.print(`   ${terminal.paint('green', 'b')} ${value(b)}`);
+  }
+}
+
+function showTimes({ terminal }: Context, pairs: readonly StepPair[]): void {
+  const changed = pairs.flatMap(({ a, b }) => {
+    const [left, right] = [a?.durationMs, b?.durationMs];
+    if (a === undefined || left === undefined || right === undefined) return [];
+    const [least, most] = [Math.min(left, right), Math.max(left, right)];
+    if (most - least < SLOWER.ms || most < least * SLOWER.ratio) return [];
+    return [`  ${pad(clean(a.stepId), 20)}  ${duration(left)} -> ${duration(right)}`];
+  });
+  if (changed.length === 0) return;
+  terminal.print(`\n${terminal.paint('bold', 'times')}`);
+  for (const line of changed) terminal.print(line);
+}
