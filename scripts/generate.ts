@@ -109,10 +109,12 @@ files.set(
 \`retry\` says what the caller must do: never = the same call fails again, later = try again after a pause, pause = a person
 has to act first.
 
-| code | HTTP | exit | retry | what to do |
-|---|---|---|---|---|
+| code | what has happened | what to do | retry | exit | HTTP |
+|---|---|---|---|---|---|
 ${Object.entries(ERRORS)
-  .map(([code, row]) => `| ${code} | ${row.http} | ${row.exit} | ${row.retry} | ${row.cure} |`)
+  .map(
+    ([code, { cause, cure, retry, exit, http }]) => `| ${code} | ${cause} | ${cure} | ${retry} | ${exit} | ${http} |`,
+  )
   .join('\n')}
 `,
 );
