@@ -23,7 +23,7 @@ import type { PlanSource } from './plan-ref.ts';
 import { commitDecision, type DecisionPorts } from './units/commit-decision.ts';
 import { repairRun } from './units/repair-run.ts';
 import { retryCommand } from './units/retry-command.ts';
-import type { RunViews } from './units/run-views.ts';
+import { PlanUnreadable, type RunViews } from './units/run-views.ts';
 import { workChanges } from './units/work-changes.ts';
 
 export interface LedgerEnginePorts extends DecisionPorts {
@@ -48,6 +48,8 @@ export interface Placement {
   ref(run: { readonly runId: string; readonly tenantId: string }): EngineRunRef;
   /** A worker of this process that takes the first units at once. */
   taker(): { readonly owner: string; readonly room: number } | undefined;
+  /** Throws where nothing could be scheduled: then no run is made. */
+  prepare(): Promise<void>;
   /** The run is stored: whoever schedules takes it up. */
   placed(run: PlacedRun): Promise<void>;
   /** Something was decided outside of the run's own work: whoever schedules looks at what there is to do now. */
@@ -134,6 +136,7 @@ export class LedgerEngine implements Engine {
     retryOf?: string,
   ): Promise<EngineRunRef> {
     const { engine } = this.#placement;
+    await this.#placement.prepare();
     const report = checkCapabilities(plan, engine);
     const { runId, tenantId, projectId, environmentId } = context;
     const { planId, planVersion } = planRef;
@@ -226,7 +229,7 @@ export class LedgerEngine implements Engine {
   }
 
   async relaySignal(runId: string, signalType: string, signalId: string): Promise<void> {
-    const { tenantId } = (await this.#ports.views.get(runId)).run;
+    const { tenantId } = (await this.#ports.store.findRun(runId))!;
     for (const childId of await this.#ports.work.openChildren(runId)) {
       const ref = this.#placement.ref({ runId: childId, tenantId });
       await this.signal(ref, { signalId: `${signalId}/${childId}`.slice(-200), type: signalType, by: `run:${runId}` });
@@ -258,17 +261,27 @@ export class LedgerEngine implements Engine {
   }
 
   async #stateOf(runId: string): Promise<RunState> {
-    const view = await this.#ports.views.get(runId);
+    const view = await this.#viewOf(runId, true);
     await this.#ports.views.refresh(view);
     const { status } = view.state.run;
     if (status !== null && isTerminal(status)) this.#ports.views.forget(runId);
     return view.state;
   }
 
+  /** Without its plan a run can be looked at and ended, and nothing else. */
+  async #viewOf(runId: string, mayLackPlan: boolean): Promise<RunView> {
+    try {
+      return await this.#ports.views.get(runId);
+    } catch (thrown) {
+      if (!mayLackPlan || !(thrown instanceof PlanUnreadable)) throw thrown;
+      return this.#ports.views.withoutPlan(runId);
+    }
+  }
+
   async signal(ref: EngineRunRef, request: SignalRequest, caller?: Caller): Promise<SignalAnswer> {
     const run = await this.#find(ref, caller);
     const { signalId, type: signalType, by, role, stepId, parameters } = request;
-    const view = await this.#ports.views.get(run.runId);
+    const view = await this.#viewOf(run.runId, signalType === 'CANCEL');
     const result = await commitDecision(this.#ports, {
       view,
       // A cancellation lists what is open, and iterations come and go without moving the head.

@@ -196,6 +196,10 @@ describe('effects', () => {
     const events = await bench.ended(ref);
     expect(events.at(-1)?.eventType).toBe('RunCompleted');
     expect(traces(file).map((line) => line.split(' ')[0])).toEqual(['slow', 'write']);
+    // ES-1.3a: it was taken twice, and a wait in between does not begin to count anew.
+    const attempts = (type: string): number[] => of(events, type).map((event) => event.engineAttemptId);
+    expect([attempts('StepStarted'), attempts('WaitStarted'), attempts('StepCompleted')]).toEqual([[1], [1], [2]]);
+    expect(new Set(attempts('EffectAttempted'))).toEqual(new Set([2]));
   });
 
   test('an effect whose outcome was lost and cannot be asked for waits for a person', async () => {

@@ -81,7 +81,10 @@ export class LeasedUnit {
   }
 
   async park(place: UnitPlace, end: Extract<UnitEnd, { kind: 'parked' }>): Promise<readonly Lease[]> {
-    return this.decide({ facts: end.facts, ask: () => ({ type: 'park', ...place, ...end.wait }) });
+    return this.decide({
+      facts: end.facts,
+      ask: () => ({ type: 'park', ...place, engineAttempt: this.held.engineAttempt, ...end.wait }),
+    });
   }
 }
 

@@ -6,12 +6,23 @@ import { mustStop, mustStopStep, openWork } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
 import type { RepairRequest } from '../../store/work.ts';
 import { loopKey, unitKey } from '../../store/work-unit.ts';
+import type { RunView } from '../../worker/run-view.ts';
 import type { LedgerEnginePorts } from '../ledger-engine.ts';
 import { commitDecision } from './commit-decision.ts';
+import { giveUpCommand } from './give-up.ts';
+import { PlanUnreadable } from './run-views.ts';
 
 /** Makes the rows of work of a run again from its log. How many were missing. */
 export async function repairRun(ports: LedgerEnginePorts, runId: string): Promise<number> {
-  const view = await ports.views.get(runId);
+  let view: RunView;
+  try {
+    view = await ports.views.get(runId);
+  } catch (thrown) {
+    if (!(thrown instanceof PlanUnreadable)) throw thrown;
+    const bare = await ports.views.withoutPlan(runId);
+    await commitDecision(ports, { view: bare, lock: true, ask: (state) => giveUpCommand(state, thrown) });
+    return 0;
+  }
   for (;;) {
     await ports.views.refresh(view);
     const { status } = view.state.run;
@@ -33,6 +44,7 @@ function rowsOf(plan: Plan, state: RunState, graceMs: number): RepairRequest {
       unit: unitKey(unit),
       ...('dueAt' in unit && unit.dueAt !== undefined ? { dueAt: unit.dueAt } : {}),
       held: isPaused && unit.kind !== 'wait',
+      ...('taken' in unit && unit.taken !== undefined ? { taken: unit.taken } : {}),
     }));
   if (mustStop(state)) {
     units.push({ unit: 'g:', dueAt: new Date(Date.now() + graceMs).toISOString(), held: false });

@@ -3,6 +3,7 @@ import type { EventDraft } from '../../kernel/commands.ts';
 import { parseEntity } from '../../kernel/entity-path.ts';
 import { mustStop, workOf } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
+import { some } from '../../kernel/step-state.ts';
 import type { Lease, LoopChange, WorkChange } from '../../store/work.ts';
 import { loopKey, unitKey } from '../../store/work-unit.ts';
 
@@ -26,13 +27,19 @@ export interface WorkContext {
   readonly now: number;
 }
 
+/** What a row says of its unit. */
+interface Inserted {
+  readonly dueAt?: string;
+  readonly taken?: number;
+}
+
 /**
  * The rows that follow from a decision: what is read off its events, and nothing else, so that lost rows can always be
  * made again from the log.
  */
 export function workChanges(events: readonly EventDraft[], context: WorkContext): WorkPlan {
   const { after, own } = context;
-  const inserts = new Map<string, { dueAt?: string }>();
+  const inserts = new Map<string, Inserted>();
   const deletes = new Set<string>();
   const drop = (unit: string): void => {
     if (!inserts.delete(unit) && unit !== own?.unit) deletes.add(unit);
@@ -56,8 +63,7 @@ export function workChanges(events: readonly EventDraft[], context: WorkContext)
         continue;
       // Nobody has to take up a wait that has no time; whoever ends it says so.
       if (unit.kind === 'wait' && unit.wait !== 'child' && unit.dueAt === undefined) continue;
-      const dueAt = 'dueAt' in unit ? unit.dueAt : undefined;
-      inserts.set(unitKey(unit), dueAt === undefined ? {} : { dueAt });
+      inserts.set(unitKey(unit), unit.kind === 'loopEnd' ? {} : unit);
     }
   }
   for (const [key] of inserts) if (!isWanted(after, key)) inserts.delete(key);
@@ -75,7 +81,7 @@ function isWanted(after: RunState, key: string): boolean {
 function assemble(
   events: readonly EventDraft[],
   { before, after, own, room, graceMs, now }: WorkContext,
-  inserts: ReadonlyMap<string, { dueAt?: string }>,
+  inserts: ReadonlyMap<string, Inserted>,
   deletes: ReadonlySet<string>,
   begun: ReadonlySet<string>,
 ): WorkPlan {
@@ -86,13 +92,14 @@ function assemble(
   if (!isOver) for (const unit of deletes) work.push({ op: 'delete', unit });
   let left = room;
   let free = 0;
-  for (const [unit, { dueAt }] of inserts) {
+  for (const [unit, { dueAt, taken }] of inserts) {
     const held = status === 'PAUSED' && !unit.startsWith('w:');
     const isLater = dueAt !== undefined && Date.parse(dueAt) > now;
     const lease = !held && !isLater && left > 0;
     if (lease) left -= 1;
     else if (!held && !isLater) free += 1;
-    work.push({ op: 'insert', unit, ...(dueAt === undefined ? {} : { dueAt }), lease, held });
+    const known = { ...some('dueAt', dueAt), ...some('taken', taken) };
+    work.push({ op: 'insert', unit, ...known, lease, held });
   }
   // After a failure with nothing in flight the final step is new here, and is not to be stopped.
   const inFlight = after.open.values().some((step) => step.status === 'RUNNING' && before.open.has(step.stepId));
