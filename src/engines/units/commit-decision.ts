@@ -11,6 +11,7 @@ import type { WorkSignals } from '../../store/work-signals.ts';
 import type { ArtifactStore } from '../../tools/tool.ts';
 import { expectStored, type RunView } from '../../worker/run-view.ts';
 import { fetchValues } from '../../worker/store-result.ts';
+import { openingFirst } from './leased-unit.ts';
 import { workChanges } from './work-changes.ts';
 
 /** Refused so often by others who were faster, a decision is taken while nobody else can append to the run. */
@@ -148,7 +149,7 @@ async function make(
       ends: after.run.status !== null && isTerminal(after.run.status),
       commit: {
         run: view.run,
-        facts: written,
+        ...openingFirst(written),
         decision: decided,
         expectedHead: head,
         seenSeq: state.lastEventSeq,
