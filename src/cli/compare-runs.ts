@@ -1,19 +1,9 @@
 import { canonicalJson } from '../lib/canonical-json.ts';
-import { type RunFacts, type StepFacts, valueKey } from './run-facts.ts';
+import { comparable, type RunFacts, type StepFacts } from './run-facts.ts';
 
 /** One thing that differs. `stepId` is absent where it is about the run; a side is absent where only the other has it. */
 export interface Difference {
-  readonly what:
-    | 'plan'
-    | 'input'
-    | 'status'
-    | 'result'
-    | 'error'
-    | 'step'
-    | 'route'
-    | 'attempts'
-    | 'calls'
-    | 'iterations';
+  readonly what: 'plan' | 'input' | 'status' | 'result' | 'error' | 'step' | 'route' | 'attempts' | 'calls' | 'loop';
   readonly stepId?: string;
   readonly a?: unknown;
   readonly b?: unknown;
@@ -37,9 +27,9 @@ export function compareRuns(a: RunFacts, b: RunFacts): { differences: Difference
     });
   };
   note('plan', planName(a), planName(b));
-  note('input', shown(a.workload), shown(b.workload));
+  note('input', comparable(a, a.workload), comparable(b, b.workload));
   note('status', a.status, b.status);
-  note('result', shown(a.result), shown(b.result));
+  note('result', comparable(a, a.result), comparable(b, b.result));
   note('error', a.error && `${a.error.code}: ${a.error.message}`, b.error && `${b.error.code}: ${b.error.message}`);
   const pairs = pairSteps(a, b);
   for (const { a: left, b: right } of pairs) {
@@ -50,11 +40,15 @@ export function compareRuns(a: RunFacts, b: RunFacts): { differences: Difference
     }
     note('status', left.status, right.status, stepId);
     note('route', left.next, right.next, stepId);
-    note('result', shown(left.result), shown(right.result), stepId);
     note('error', left.error?.code, right.error?.code, stepId);
     note('attempts', left.attempts, right.attempts, stepId);
     note('calls', left.calls, right.calls, stepId);
-    note('iterations', ...iterationsThatDiffer(left, right), stepId);
+    note('loop', left.loop, right.loop, stepId);
+    // The result of a loop is the list of what its iterations gave.
+    if (left.iterations.size + right.iterations.size === 0)
+      note('result', comparable(a, left.result), comparable(b, right.result), stepId);
+    const indexes = [...new Set([...left.iterations.keys(), ...right.iterations.keys()])].sort((x, y) => x - y);
+    for (const i of indexes) note('result', left.iterations.get(i), right.iterations.get(i), `${stepId}/${i}`);
   }
   return { differences, pairs };
 }
@@ -79,16 +73,4 @@ function pairSteps(a: RunFacts, b: RunFacts): StepPair[] {
 
 function planName({ planRef }: RunFacts): string | undefined {
   return planRef && `${planRef.planId} ${planRef.planVersion} ${planRef.sha256.slice(0, 12)}`;
-}
-
-const shown = (stored: RunFacts['result']): unknown =>
-  stored === undefined ? undefined : 'value' in stored ? stored.value : valueKey(stored);
-
-function iterationsThatDiffer(a: StepFacts, b: StepFacts): [unknown, unknown] {
-  const indexes = [...new Set([...a.iterations.keys(), ...b.iterations.keys()])]
-    .filter((index) => a.iterations.get(index) !== b.iterations.get(index))
-    .sort((x, y) => x - y);
-  const side = (step: StepFacts): Record<string, unknown> =>
-    Object.fromEntries(indexes.slice(0, 100).map((index) => [index, step.iterations.get(index) ?? null]));
-  return indexes.length === 0 ? [undefined, undefined] : [side(a), side(b)];
 }

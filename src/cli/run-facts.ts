@@ -19,9 +19,10 @@ export interface StepFacts {
   startedAt: number | undefined;
   durationMs: number | undefined;
   loop: { count: number; failed: number } | undefined;
-  /** What each iteration came to. */
-  readonly iterations: Map<number, string>;
-  readonly children: string[];
+  /** What each iteration came to: its result, or the code of its error. */
+  readonly iterations: Map<number, unknown>;
+  /** The runs that it started, by where it waited for them. */
+  readonly children: Map<string, string>;
 }
 
 export interface RunFacts {
@@ -35,6 +36,8 @@ export interface RunFacts {
   durationMs: number | undefined;
   /** In the order in which they were scheduled. */
   readonly steps: Map<string, StepFacts>;
+  /** Ids that no two runs share, and what stands for them in a comparison. */
+  readonly ids: Map<string, string>;
 }
 
 type Payload = Readonly<Record<string, unknown>>;
@@ -51,6 +54,7 @@ export function runFacts(runId: string, log: readonly StoredRecord[]): RunFacts 
     startedAt: undefined,
     durationMs: undefined,
     steps: new Map(),
+    ids: new Map([[runId, '(this run)']]),
   };
   for (const record of log) {
     const payload: Payload = record.payload ?? {};
@@ -60,10 +64,13 @@ export function runFacts(runId: string, log: readonly StoredRecord[]): RunFacts 
   return run;
 }
 
-/** A value by its content: small ones as they are, large ones by their hash. */
-export function valueKey(stored: StoredValue | undefined): string | undefined {
+/** A value by its content, without the ids of its own run: small ones as they are, large ones by their hash. */
+export function comparable({ ids }: RunFacts, stored: StoredValue | undefined): unknown {
   if (stored === undefined) return undefined;
-  return 'value' in stored ? canonicalJson(stored.value) : `sha256:${stored.ref.sha256 ?? stored.ref.uri}`;
+  if (!('value' in stored)) return `sha256:${stored.ref.sha256 ?? stored.ref.uri}`;
+  let text = canonicalJson(stored.value);
+  for (const [id, name] of ids) text = text.replaceAll(id, name);
+  return JSON.parse(text);
 }
 
 function stepOf(run: RunFacts, stepId: string): StepFacts {
@@ -82,7 +89,7 @@ function stepOf(run: RunFacts, stepId: string): StepFacts {
       durationMs: undefined,
       loop: undefined,
       iterations: new Map(),
-      children: [],
+      children: new Map(),
     };
     run.steps.set(stepId, step);
   }
@@ -157,7 +164,7 @@ function takeStep(run: RunFacts, step: StepFacts, record: StoredRecord, payload:
     case 'LoopIterationDone':
     case 'LoopIterationFailed': {
       const error = payload['error'] as ErrorInfo | undefined;
-      const value = error?.code ?? valueKey(payload['result'] as StoredValue | undefined) ?? '';
+      const value = error?.code ?? comparable(run, payload['result'] as StoredValue | undefined);
       step.iterations.set(Number(payload['index']), value);
       break;
     }
@@ -166,7 +173,10 @@ function takeStep(run: RunFacts, step: StepFacts, record: StoredRecord, payload:
       step.result = (payload['result'] as StoredValue | undefined) ?? step.result;
       break;
     case 'WaitStarted':
-      if (typeof payload['childRunId'] === 'string') step.children.push(payload['childRunId']);
+      if (typeof payload['childRunId'] !== 'string' || record.entity === undefined) break;
+      // Without the number of the instance, which may differ where the way there does not.
+      step.children.set(record.entity.slice(step.stepId.length), payload['childRunId']);
+      run.ids.set(payload['childRunId'], `(run of ${record.entity.replace(/#\d+/, '')})`);
       break;
   }
 }

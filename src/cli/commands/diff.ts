@@ -5,6 +5,7 @@ import { readLog } from '../read-log.ts';
 import { type RunFacts, runFacts } from '../run-facts.ts';
 import { clean, crop, duration, pad } from '../terminal.ts';
 
+const MAX_SHOWN = 50;
 /** A change of time that is worth a line: a quarter, and a tenth of a second. */
 const SLOWER = { ratio: 1.25, ms: 100 };
 
@@ -57,16 +58,17 @@ async function compare(context: Context, idA: string, idB: string): Promise<Repo
   const { differences, pairs } = compareRuns(a, b);
   const all = { differences: [...differences], pairs: [...pairs] };
   for (const pair of pairs) {
-    const count = Math.min(pair.a?.children.length ?? 0, pair.b?.children.length ?? 0);
-    for (let i = 0; i < count; i++) {
-      const inner = await compare(context, pair.a!.children[i]!, pair.b!.children[i]!);
-      const place = (stepId: string | undefined): string =>
-        `${pair.a!.stepId} ${context.terminal.symbols.into} ${stepId ?? 'run'}`;
-      all.differences.push(...inner.differences.map((one) => ({ ...one, stepId: place(one.stepId) })));
+    for (const [place, child] of pair.a?.children ?? []) {
+      const other = pair.b?.children.get(place);
+      if (other === undefined) continue;
+      const inner = await compare(context, child, other);
+      const named = (stepId: string | undefined): string =>
+        `${pair.a!.stepId}${place.replace(/\/wait:\d+$/, '')} ${context.terminal.symbols.into} ${stepId ?? 'run'}`;
+      all.differences.push(...inner.differences.map((one) => ({ ...one, stepId: named(one.stepId) })));
       all.pairs.push(
         ...inner.pairs.map((one) => ({
-          a: one.a && { ...one.a, stepId: place(one.a.stepId) },
-          b: one.b && { ...one.b, stepId: place(one.b.stepId) },
+          a: one.a && { ...one.a, stepId: named(one.a.stepId) },
+          b: one.b && { ...one.b, stepId: named(one.b.stepId) },
         })),
       );
     }
@@ -81,7 +83,7 @@ function show({ terminal }: Context, differences: readonly Difference[]): void {
     side === undefined
       ? terminal.paint('dim', '(nothing)')
       : crop(clean(typeof side === 'string' ? side : JSON.stringify(side), 2000), room, terminal.symbols.more);
-  for (const { what, stepId, a, b } of differences) {
+  for (const { what, stepId, a, b } of differences.slice(0, MAX_SHOWN)) {
     const place = stepId ?? 'the run';
     if (place !== last) terminal.print(`\n${terminal.paint('bold', clean(place))}`);
     last = place;
@@ -93,6 +95,8 @@ function show({ terminal }: Context, differences: readonly Difference[]): void {
     terminal.print(`   ${terminal.paint('red', 'a')} ${value(a)}`);
     terminal.print(`   ${terminal.paint('green', 'b')} ${value(b)}`);
   }
+  const rest = differences.length - MAX_SHOWN;
+  if (rest > 0) terminal.print(`\n${rest} more: --json has them all`);
 }
 
 function showTimes({ terminal }: Context, pairs: readonly StepPair[]): void {
