@@ -6,6 +6,7 @@ import { decide } from '../../kernel/decide.ts';
 import { openWork } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
+import { nextTurn } from '../../lib/next-turn.ts';
 import { stampEvent } from '../../store/stamp-event.ts';
 import type { Lease } from '../../store/work.ts';
 import { parseUnit, type UnitKey, unitKey } from '../../store/work-unit.ts';
@@ -23,6 +24,11 @@ import { type WorkPlan, workChanges } from './work-changes.ts';
 /** So many steps, or so long, may be decided and not yet stored. */
 const MAX_AHEAD = 32;
 const MAX_AHEAD_MS = 20;
+/**
+ * So long may a line of steps that wait for nothing keep the process from what does: answers of the database, timers,
+ * heartbeats.
+ */
+const MAX_TURN_MS = 3;
 
 type StepKey = Extract<UnitKey, { kind: 'step' }>;
 
@@ -117,6 +123,7 @@ export class StepChain {
 
   async #line(first: StepKey): Promise<readonly Lease[]> {
     let key: StepKey | undefined = first;
+    let turnBegan = performance.now();
     while (key) {
       const { stepId, attempt }: StepKey = key;
       const step = openStep(this.#state, stepId, attempt);
@@ -130,7 +137,12 @@ export class StepChain {
       this.#pump();
       key = this.#next(piece);
       const oldest = this.#pending[0]?.at ?? Number.POSITIVE_INFINITY;
-      if (!key || this.#pending.length >= MAX_AHEAD || performance.now() - oldest > MAX_AHEAD_MS) await this.#drain();
+      const now = performance.now();
+      if (!key || this.#pending.length >= MAX_AHEAD || now - oldest > MAX_AHEAD_MS) await this.#drain();
+      else if (now - turnBegan > MAX_TURN_MS) {
+        await nextTurn();
+        turnBegan = performance.now();
+      }
       if (this.#refused) throw this.#refused;
     }
     return this.#leases;
@@ -199,10 +211,14 @@ export class StepChain {
     return step !== undefined && step.loop === undefined;
   }
 
-  /** Sends what is pending unless something is on its way; whatever gathers meanwhile goes with the next commit. */
+  /**
+   * Sends what is pending unless something is on its way; whatever gathers meanwhile goes with the next commit. It goes with
+   * the next turn of the event loop: steps that wait for nothing are then stored together, and others lose nothing.
+   */
   #pump(): void {
     if (this.#sending || this.#refused || this.#pending.length === 0) return;
-    this.#sending = this.#send()
+    this.#sending = nextTurn()
+      .then(() => this.#send())
       .catch((error: unknown) => {
         this.#refused ??= error as Error;
       })
