@@ -45,11 +45,16 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {
       set,
       input: { summary: 'A JSON or YAML file of values for the workload', value: 'FILE' },
+      watch: { summary: 'Run again whenever the playbook, a sub-playbook or the input file changes' },
       logs,
       detach,
       strict: { summary: 'Refuse a playbook that has warnings' },
     },
-    examples: ['runledger run examples/hello.yaml', 'runledger run examples/hello.yaml --set name=Ada'],
+    examples: [
+      'runledger run examples/hello.yaml',
+      'runledger run examples/hello.yaml --set name=Ada',
+      'runledger run examples/hello.yaml --watch',
+    ],
     notes:
       'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
     load: async () => (await import('./commands/run.ts')).run,

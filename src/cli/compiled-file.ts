@@ -7,9 +7,12 @@ import type { Context } from './context.ts';
 export type Compiled = Extract<CompileResult, { ok: true }>;
 
 /** Compiles the file, or throws PLAYBOOK_INVALID with every problem, its place and its line. */
-export async function compiledFile(context: Context, file: string): Promise<Compiled> {
+export async function compiledFile(context: Context, file: string, onFile?: (file: string) => void): Promise<Compiled> {
   const { args, session, terminal } = context;
-  const compiled = await compileFile(file, await session.settings(), { strict: args.has('strict') });
+  const compiled = await compileFile(file, await session.settings(), {
+    strict: args.has('strict'),
+    ...(onFile ? { onFile } : {}),
+  });
   if (compiled.ok) return compiled;
   const { problems } = compiled;
   const errors = problems.filter(({ severity }) => severity === 'error').length || problems.length;

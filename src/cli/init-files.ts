@@ -61,8 +61,8 @@ workflow:
     next:
       spec: { mode: exclusive }
       arcs:
-        - { step: review, when: "{{ start | map(attribute='total') | sum > workload.limit }}" }
-        - { step: send }
+        - { step: review, when: "{{ event.name == 'loop.done' and start | map(attribute='total') | sum > workload.limit }}" }
+        - { step: send, when: "{{ event.name == 'loop.done' }}" }
   - step: review
     desc: More than the limit; a command prints what has to be looked at
     tool:

@@ -71,6 +71,12 @@ export class Session {
     return runtime;
   }
 
+  /** Closes a runtime that is no longer needed while the command goes on. */
+  async release(runtime: NativeRuntime): Promise<void> {
+    this.#runtimes.splice(this.#runtimes.indexOf(runtime), 1);
+    await runtime.close();
+  }
+
   /** `drainMs`: how long steps in flight may go on before they are handed back. */
   close(drainMs?: number): Promise<void> {
     this.#closing ??= this.#close(drainMs);

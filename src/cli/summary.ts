@@ -48,7 +48,7 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
     const row = Object.hasOwn(ERRORS, tree.error.code) ? ERRORS[tree.error.code as ErrorCode] : undefined;
     if (row) terminal.print(row.cure);
   }
-  if (tree.result !== undefined && value !== null) terminal.print(`result: ${shownValue(value, short)}`);
+  if (tree.result !== undefined && value !== null) terminal.print(`result:${shownValue(value, short)}`);
   terminal.print(`run:    ${tree.runId}`);
   terminal.print(`next:   runledger ${tree.status === 'COMPLETED' ? 'events' : 'retry'} ${short}`);
 }
@@ -59,9 +59,9 @@ function handled({ handledFailures: count }: RunTree): string {
 }
 
 function shownValue(value: unknown, short: string): string {
-  if (typeof value === 'string' && !value.includes('\n') && value.length <= 500) return clean(value);
+  if (typeof value === 'string' && !value.includes('\n') && value.length <= 500) return ` ${clean(value)}`;
   const lines = (JSON.stringify(value, null, 2) ?? 'null').split('\n');
-  if (lines.length <= 1) return clean(lines[0]!);
+  if (lines.length <= 1) return ` ${clean(lines[0]!)}`;
   const shown = lines.slice(0, MAX_RESULT_LINES).map((line) => `  ${clean(line)}`);
   if (lines.length > MAX_RESULT_LINES)
     shown.push(`  ... ${lines.length - MAX_RESULT_LINES} more lines: runledger result ${short}`);

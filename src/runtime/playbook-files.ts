@@ -10,11 +10,17 @@ import type { Settings } from './config.ts';
 const MAX_BYTES = 8 * 1024 * 1024;
 const STDIN = '-';
 
+export interface CompileFileOptions {
+  readonly strict?: boolean;
+  /** Told which sub-playbooks were read. */
+  readonly onFile?: (file: string) => void;
+}
+
 /** Compiles a playbook file and the files that it names. */
 export async function compileFile(
   file: string,
   settings: Settings,
-  options: { readonly strict?: boolean } = {},
+  options: CompileFileOptions = {},
 ): Promise<CompileResult> {
   return compileText({ text: readText(file), file: file === STDIN ? '<stdin>' : shown(file) }, settings, options);
 }
@@ -23,12 +29,16 @@ export async function compileFile(
 export async function compileText(
   source: PlaybookSource,
   settings: Settings,
-  options: { readonly strict?: boolean } = {},
+  options: CompileFileOptions = {},
 ): Promise<CompileResult> {
   return compile(source, {
     tools: Object.fromEntries(settings.tools.map((tool) => [tool.kind, { fields: fieldsOf(tool) }])),
     strict: options.strict ?? false,
-    resolve: (path, from) => findPlaybook(path, [dirname(resolve(from)), process.cwd(), ...settings.playbooks]),
+    resolve: (path, from) => {
+      const found = findPlaybook(path, [dirname(resolve(from)), process.cwd(), ...settings.playbooks]);
+      if (found) options.onFile?.(found.file);
+      return found;
+    },
   });
 }
 

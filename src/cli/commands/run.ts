@@ -1,16 +1,48 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
-import { compiledFile, tellWarnings } from '../compiled-file.ts';
-import type { Command } from '../context.ts';
+import { AppError } from '../../contracts/errors.ts';
+import { type Compiled, compiledFile, tellWarnings } from '../compiled-file.ts';
+import type { Command, Context } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
+import { runOnChange } from '../run-on-change.ts';
 import { workloadOf } from '../run-options.ts';
 import { taskLog } from '../task-log.ts';
 
 export const run: Command = async (context) => {
-  const { args, terminal, session } = context;
-  const workload = workloadOf(args);
-  const compiled = await compiledFile(context, args.positionals[0]!);
+  const { args } = context;
+  if (!args.has('watch')) return start(context, await prepare(context));
+  if (args.has('detach') || args.positionals[0] === '-')
+    throw new AppError(
+      'USAGE',
+      '--watch needs a file, and runs it here: neither standard input nor --detach go with it.',
+    );
+  const input = args.text('input');
+  return runOnChange(
+    context,
+    (files) => {
+      if (input !== undefined) files.add(input);
+      return prepare(context, (file) => files.add(file));
+    },
+    (prepared) => start(context, prepared),
+  );
+};
+
+interface Prepared {
+  readonly compiled: Compiled;
+  readonly workload: Record<string, unknown> | undefined;
+}
+
+async function prepare(context: Context, onFile?: (file: string) => void): Promise<Prepared> {
+  const [file] = context.args.positionals;
+  onFile?.(file!);
+  const workload = workloadOf(context.args);
+  const compiled = await compiledFile(context, file!, onFile);
   tellWarnings(context, compiled.warnings);
+  return { compiled, workload };
+}
+
+async function start(context: Context, { compiled, workload }: Prepared): Promise<number> {
+  const { args, terminal, session } = context;
   const settings = await session.settings();
   const logs = taskLog(args.has('logs'));
   const runId = randomUUID();
@@ -35,8 +67,11 @@ export const run: Command = async (context) => {
     else terminal.print(`next: runledger events ${runId.slice(0, 8)} --follow`);
     return 0;
   }
-  return driveRun(context, runtime, runId, { sink: logs.connect });
-};
+  const exit = await driveRun(context, runtime, runId, { sink: logs.connect });
+  // With --watch the next run has a worker of its own.
+  if (args.has('watch')) await session.release(runtime);
+  return exit;
+}
 
 function userName(): string {
   try {
