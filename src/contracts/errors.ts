@@ -410,6 +410,13 @@ export const ERRORS = {
     exit: 78,
     cure: 'Correct the configuration value that the message names.',
   },
+  ENGINE_UNAVAILABLE: {
+    cause: 'The server of the engine that schedules the run cannot be reached, or refuses this client.',
+    http: 503,
+    retry: 'later',
+    exit: 69,
+    cure: 'Check that the engine runs, its address, its namespace and the credentials.',
+  },
   STORE_UNAVAILABLE: {
     cause: 'The database cannot be reached.',
     http: 503,

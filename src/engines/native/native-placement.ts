@@ -7,6 +7,7 @@ export function nativePlacement(worker: () => NativeWorker | undefined): Placeme
     engine: 'native',
     ref: ({ runId }) => ({ provider: 'native', workflowId: runId, runId }),
     taker: worker,
+    prepare: async () => {},
     async placed({ run: { runKey, runId }, leases }) {
       worker()?.take(leases.map((lease) => ({ ...lease, runKey, runId })));
     },

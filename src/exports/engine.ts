@@ -1,0 +1,17 @@
+export { AppError, type ErrorCode } from '../contracts/errors.ts';
+export { isTerminal } from '../contracts/states.ts';
+export type { EngineName, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
+export type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from '../engines/engine.ts';
+export { LedgerEngine, type LedgerEnginePorts, type PlacedRun, type Placement } from '../engines/ledger-engine.ts';
+export { type PlanLocation, PlanSource } from '../engines/plan-ref.ts';
+export type { ScheduledUnit } from '../engines/units/commit-decision.ts';
+export { doUnit } from '../engines/units/do-unit.ts';
+export { HeldUnit } from '../engines/units/held-unit.ts';
+export { LeaseKeeper } from '../engines/units/lease-keeper.ts';
+export { RunViews } from '../engines/units/run-views.ts';
+export type { UnitPorts } from '../engines/units/unit-ports.ts';
+export { mustStop } from '../kernel/open-work.ts';
+export { faultPoint } from '../lib/fault-point.ts';
+export type { RunRow } from '../store/sql/find-run.ts';
+export type { Store } from '../store/store.ts';
+export type { ClaimedUnit, UnitClaim, WorkRow, WorkStore } from '../store/work.ts';
