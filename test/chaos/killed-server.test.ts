@@ -1,47 +1,13 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { cleanServer, startHolder, temporaryFolder, until } from '../../src/store/embedded/embedded.fixture.ts';
 import { openEmbedded } from '../../src/store/embedded/open-embedded.ts';
-import { readPidFile } from '../../src/store/embedded/postmaster-pid.ts';
 import { PostgresStore } from '../../src/store/postgres-store.ts';
 import { chaosRounds, checkLogs, seededRandom } from './chaos.fixture.ts';
+import { killServer } from './kill-server.fixture.ts';
 import { Producers } from './producers.fixture.ts';
 import type { Said } from './said.fixture.ts';
-
-/** The server of this data folder and its children, all at once, as the kernel does when memory runs out. */
-async function killServer(dataDir: string): Promise<void> {
-  const pid = (await readPidFile(dataDir))?.pid;
-  if (pid === undefined) throw new Error('the server does not run');
-  const family = [pid, ...childrenOf(pid)];
-  for (const member of family) {
-    try {
-      process.kill(member, 'SIGKILL');
-    } catch {
-      // It ended between being listed and being killed.
-    }
-  }
-  await until(() => family.every((member) => !isAlive(member)));
-}
-
-function childrenOf(pid: number): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && statOf(name)?.parent === pid)
-    .map(Number);
-}
-
-const isAlive = (pid: number): boolean => (statOf(String(pid))?.state ?? 'Z') !== 'Z';
-
-function statOf(pid: string): { state: string; parent: number } | undefined {
-  try {
-    // The name of the program stands in brackets and may hold anything.
-    const [state, parent] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
-    return { state: state as string, parent: Number(parent) };
-  } catch {
-    return undefined;
-  }
-}
 
 test('a server that is killed under its clients loses no acknowledged event, and every call goes on when it is back', async () => {
   const random = seededRandom();
