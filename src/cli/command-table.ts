@@ -35,6 +35,7 @@ const set: Flag = {
 };
 const logs: Flag = { summary: 'Show what the tasks print' };
 const detach: Flag = { summary: 'Do not work on the run here: workers elsewhere do' };
+const engine: Flag = { summary: 'Who schedules: native (the default) or temporal', value: 'ENGINE' };
 const limit: Flag = { summary: 'How many at most', value: 'N' };
 
 /** Every command as data: help, completion and documentation are made from it. */
@@ -46,6 +47,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       set,
       input: { summary: 'A JSON or YAML file of values for the workload', value: 'FILE' },
       watch: { summary: 'Run again whenever the playbook, a sub-playbook or the input file changes' },
+      engine,
       logs,
       detach,
       strict: { summary: 'Refuse a playbook that has warnings' },
@@ -204,11 +206,13 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       concurrency: { summary: 'Units of work at once', value: 'N' },
       tenant: { summary: 'Take only work of this tenant', value: 'NAME' },
       project: { summary: 'Take only work of this project', value: 'NAME' },
+      engine,
       logs,
     },
     examples: [
       'DATABASE_URL=postgres://localhost/runs runledger worker',
       'DATABASE_URL=postgres://localhost/runs runledger worker --tenant acme',
+      'TEMPORAL_ADDRESS=localhost:7233 runledger worker --engine temporal',
     ],
     load: async () => (await import('./commands/worker.ts')).worker,
   },
@@ -222,8 +226,10 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
   doctor: {
     summary: 'Look for what keeps runs from working, each problem with its cure',
     positionals: [],
-    flags: {},
-    examples: ['runledger doctor'],
+    flags: { fix: { summary: 'Mend what can be mended without losing anything' } },
+    examples: ['runledger doctor', 'runledger doctor --fix'],
+    notes:
+      'Looks at Node, the configuration, the folder and its disk, the binaries of the embedded Postgres, the database and its schema, alerts, Python, and at runs that are stuck: work that was lost, leases of workers that died, units that fail again and again. --fix restores library links, migrates the schema, makes lost work again from the log and frees abandoned leases.',
     load: async () => (await import('./commands/doctor.ts')).doctor,
   },
   completion: {

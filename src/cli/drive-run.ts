@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { isTerminal } from '../contracts/states.ts';
 import type { EngineRunRef } from '../contracts/values.ts';
-import type { NativeRuntime } from '../runtime/create-native-runtime.ts';
+import type { EngineRuntime } from '../runtime/engine-parts.ts';
 import type { Context } from './context.ts';
 import { type Progress, progressFor } from './progress.ts';
 import { RunTree } from './run-tree.ts';
@@ -13,7 +13,7 @@ const SETTLE_MS = 50;
 /** Shows a run until it has ended, and takes care of Ctrl-C. Gives the exit code. */
 export async function driveRun(
   context: Context,
-  runtime: NativeRuntime,
+  runtime: EngineRuntime,
   runId: string,
   options: { readonly skipPast?: boolean; readonly sink?: (progress: Progress) => void } = {},
 ): Promise<number> {
@@ -39,7 +39,7 @@ export async function driveRun(
 /** Once: pause and drain. Twice, or asked to terminate: hand back what is in flight and leave. Nothing is lost. */
 class Interrupts {
   readonly #context: Context;
-  readonly #runtime: NativeRuntime;
+  readonly #runtime: EngineRuntime;
   readonly #ref: EngineRunRef;
   readonly #progress: Progress;
   readonly #stop: AbortController;
@@ -48,10 +48,10 @@ class Interrupts {
   left: { readonly exit: number; readonly paused: boolean } | undefined;
   #count = 0;
 
-  constructor(context: Context, runtime: NativeRuntime, runId: string, progress: Progress, stop: AbortController) {
+  constructor(context: Context, runtime: EngineRuntime, runId: string, progress: Progress, stop: AbortController) {
     this.#context = context;
     this.#runtime = runtime;
-    this.#ref = { provider: 'native', workflowId: runId, runId };
+    this.#ref = runtime.engine.refOf({ runId });
     this.#progress = progress;
     this.#stop = stop;
     process.on('SIGINT', this.#onInterrupt);
@@ -98,8 +98,8 @@ class Interrupts {
   async #childrenAtRest(runId: string): Promise<boolean> {
     const store = await this.#context.session.store();
     for (const childId of await store.work.openChildren(runId)) {
-      const ref: EngineRunRef = { provider: 'native', workflowId: childId, runId: childId };
-      const { status, substatus } = await this.#runtime.engine.getRunStatus(ref);
+      const { engine } = this.#runtime;
+      const { status, substatus } = await engine.getRunStatus(engine.refOf({ runId: childId }));
       if (status !== 'PAUSED' || substatus === 'DRAINING' || !(await this.#childrenAtRest(childId))) return false;
     }
     return true;

@@ -1,7 +1,8 @@
+import type { EngineName } from '../contracts/values.ts';
 import type { Settings } from '../runtime/config.ts';
 import { loadSettings } from '../runtime/config.ts';
-import type { NativeRuntime } from '../runtime/create-native-runtime.ts';
-import type { Ledger } from '../runtime/open-ledger.ts';
+import type { EngineRuntime } from '../runtime/engine-parts.ts';
+import type { Ledger, LedgerHooks } from '../runtime/open-ledger.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { ClaimScope } from '../store/work.ts';
 import type { ArtifactStore } from '../tools/tool.ts';
@@ -15,7 +16,8 @@ export class Session {
   readonly #terminal: Terminal;
   #settings: Promise<Settings> | undefined;
   #ledger: Promise<Ledger> | undefined;
-  readonly #runtimes: NativeRuntime[] = [];
+  #hooks: LedgerHooks = {};
+  readonly #runtimes: EngineRuntime[] = [];
   #closing: Promise<void> | undefined;
 
   constructor(args: Arguments, terminal: Terminal) {
@@ -33,12 +35,19 @@ export class Session {
     return (await this.#ledger).store;
   }
 
+  /** How the database is opened from now on; one that could not be opened is tried again. */
+  openWith(hooks: LedgerHooks): void {
+    this.#hooks = hooks;
+    this.#ledger = undefined;
+  }
+
   async #openLedger(): Promise<Ledger> {
     const [settings, { openLedger }] = await Promise.all([this.settings(), import('../runtime/open-ledger.ts')]);
     const terminal = this.#terminal;
     return openLedger(settings, {
       log: terminal.verbose ? (line) => terminal.note(line) : undefined,
       warn: (line) => terminal.note(line),
+      ...this.#hooks,
     });
   }
 
@@ -47,12 +56,13 @@ export class Session {
     return artifactsOf(await this.settings());
   }
 
-  /** The engine, with a worker in this process where `work` is asked for. */
+  /** The engine that is named, or that of the settings, with a worker in this process where `work` is asked for. */
   async runtime(options: {
     readonly work: boolean;
+    readonly engine?: EngineName;
     readonly scope?: ClaimScope;
     readonly log?: (line: LogLine) => void;
-  }): Promise<NativeRuntime> {
+  }): Promise<EngineRuntime> {
     const [{ openRuntime }, settings, store] = await Promise.all([
       import('../runtime/open-runtime.ts'),
       this.settings(),
@@ -61,6 +71,7 @@ export class Session {
     const concurrency = this.#args.count('concurrency', 1) ?? settings.concurrency;
     const runtime = await openRuntime({ ...settings, concurrency }, store, {
       work: options.work,
+      ...(options.engine ? { engine: options.engine } : {}),
       scope: options.scope,
       ...(options.log ? { log: options.log } : {}),
       onError: (error, unit) => {
@@ -72,7 +83,7 @@ export class Session {
   }
 
   /** Closes a runtime that is no longer needed while the command goes on. */
-  async release(runtime: NativeRuntime): Promise<void> {
+  async release(runtime: EngineRuntime): Promise<void> {
     this.#runtimes.splice(this.#runtimes.indexOf(runtime), 1);
     await runtime.close();
   }

@@ -9,15 +9,15 @@ import { taskLog } from '../task-log.ts';
 export const resume: Command = async (context) => {
   const { args, terminal, session } = context;
   const run = await namedRun(context, args.positionals[0]!);
-  const { runId, status } = run;
+  const { runId, status, engine } = run;
   if (status !== undefined && isTerminal(status))
     throw new AppError(
       'SIGNAL_REJECTED',
       `Run ${runId.slice(0, 8)} is ${status}; to run it again: runledger retry ${runId.slice(0, 8)}`,
     );
   const logs = taskLog(args.has('logs'));
-  const runtime = await session.runtime({ work: !args.has('detach'), scope: { runs: [runId] }, log: logs.log });
-  const ref = { provider: 'native' as const, workflowId: runId, runId };
+  const runtime = await session.runtime({ work: !args.has('detach'), engine, scope: { runs: [runId] }, log: logs.log });
+  const ref = runtime.engine.refOf(run);
   if (status === 'PAUSED') {
     const answer = await runtime.engine.signal(ref, { signalId: randomUUID(), type: 'RESUME', by: 'cli' });
     if (!answer.accepted)

@@ -21,12 +21,14 @@ export const retry: Command = async (context) => {
     throw new AppError('SIGNAL_REJECTED', `Run ${short} has not ended; to go on with it: runledger resume ${short}`);
   const logs = taskLog(args.has('logs'));
   const runId = randomUUID();
-  const runtime = await session.runtime({ work: !args.has('detach'), scope: { runs: [runId] }, log: logs.log });
+  const { engine } = old;
+  const runtime = await session.runtime({ work: !args.has('detach'), engine, scope: { runs: [runId] }, log: logs.log });
   const planRef = latest ? await runtime.plans.childRef({ path: old.planId }) : undefined;
-  await runtime.engine.retryRun(
-    { provider: 'native', workflowId: old.runId, runId: old.runId },
-    { runId, ...(from === undefined ? {} : { from }), ...(planRef === undefined ? {} : { planRef }) },
-  );
+  await runtime.engine.retryRun(runtime.engine.refOf(old), {
+    runId,
+    ...(from === undefined ? {} : { from }),
+    ...(planRef === undefined ? {} : { planRef }),
+  });
   if (args.has('detach')) {
     if (terminal.json) terminal.printJson({ runId, retryOf: old.runId, status: 'RUNNING' });
     else terminal.print(`Run ${runId} retries ${short}.`);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { AppError } from '../../contracts/errors.ts';
+import { RUN_ENGINES } from '../../runtime/config.ts';
 import { type Compiled, compiledFile, tellWarnings } from '../compiled-file.ts';
 import type { Command, Context } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
@@ -48,7 +49,8 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
   const runId = randomUUID();
   // Other runs of the database are the business of workers: this process ends with its own.
   const scope = { runs: [runId] };
-  const runtime = await session.runtime({ work: !args.has('detach'), scope, log: logs.log });
+  const engine = args.choice('engine', RUN_ENGINES) ?? settings.engine;
+  const runtime = await session.runtime({ work: !args.has('detach'), engine, scope, log: logs.log });
   for (const child of compiled.children.values()) await runtime.plans.keep(child);
   const planRef = await runtime.plans.keep(compiled);
   if (!terminal.json) {
@@ -59,7 +61,7 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
   }
   await runtime.engine.startRun(
     planRef,
-    { ...settings.scope, runId, targetAdapter: 'native' },
+    { ...settings.scope, runId, targetAdapter: engine },
     { trigger: { type: 'manual' }, triggeredBy: userName(), ...(workload === undefined ? {} : { workload }) },
   );
   if (args.has('detach')) {

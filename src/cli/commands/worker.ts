@@ -1,3 +1,4 @@
+import { RUN_ENGINES } from '../../runtime/config.ts';
 import type { Command } from '../context.ts';
 import { clean } from '../terminal.ts';
 
@@ -11,7 +12,8 @@ export const worker: Command = async ({ args, terminal, session }) => {
     : undefined;
   const [tenantId, projectId] = [args.text('tenant'), args.text('project')];
   const scope = { ...(tenantId === undefined ? {} : { tenantId }), ...(projectId === undefined ? {} : { projectId }) };
-  const runtime = await session.runtime({ work: true, scope, ...(log ? { log } : {}) });
+  const engine = args.choice('engine', RUN_ENGINES);
+  const runtime = await session.runtime({ work: true, ...(engine ? { engine } : {}), scope, ...(log ? { log } : {}) });
   if (terminal.json) terminal.print(JSON.stringify({ worker: runtime.worker?.owner, state: 'working' }));
   else terminal.print(`Working as ${runtime.worker?.owner}. Ctrl-C stops, and lets steps in flight finish.`);
   const exit = await stopped;

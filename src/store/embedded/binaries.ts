@@ -117,20 +117,28 @@ async function whyNotRunnable(native: string, runAs: RunAs | undefined): Promise
  * been told to skip. Returns how many were missing. Safe beside other processes: whoever comes second finds the link.
  */
 export async function restoreSymlinks(native: string): Promise<number> {
-  const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   let restored = 0;
-  for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
-    // Paths in the list start at the package's root, one level above `native`.
-    const link = join(native, '..', target);
-    if (await exists(link)) continue;
+  for (const { to, link } of await missingSymlinks(native)) {
     try {
-      await symlink(relative(dirname(target), source), link);
+      await symlink(to, link);
       restored += 1;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
   return restored;
+}
+
+/** The library links that the package lists and that are not there. */
+export async function missingSymlinks(native: string): Promise<{ readonly to: string; readonly link: string }[]> {
+  const list = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
+  const missing: { to: string; link: string }[] = [];
+  for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
+    // Paths in the list start at the package's root, one level above `native`.
+    const link = join(native, '..', target);
+    if (!(await exists(link))) missing.push({ to: relative(dirname(target), source), link });
+  }
+  return missing;
 }
 
 /** Copies into a temporary neighbour and renames, so that a killed process leaves no half copy that looks whole. */
