@@ -6,7 +6,7 @@ import { sha256Hex } from '../../src/lib/hash.ts';
 // A log as lines of text that are equal for two runs of one plan, whichever engine ran them. What is taken away:
 //
 // - Times, and which worker it was: the fields of TIMES become `<time>`. A field that is missing is still a difference.
-// - Ids: the run's own id becomes `<run>` wherever it stands; eventId, idempotencyKey, runSeq, persistedAt, emittedAt and
+// - Ids: the ids of the run and of its children become `<run>` and `<child>` wherever they stand; eventId, idempotencyKey, runSeq, persistedAt, emittedAt and
 //   proofs are left out (the chain is verified elsewhere), and so is engineAttemptId. Fields of IDS become `<id>`.
 // - The engine: engineRunRef and engineType become `<engine>`.
 // - Interleaving: events are grouped by unit (the run, a signal, a step instance, a loop iteration), and the groups are
@@ -24,6 +24,7 @@ const TIMES = new Set([
   'settledBy',
   'durationMs',
   'duration_ms',
+  'elapsed_ms',
   'leaseOwner',
 ]);
 const IDS = new Set(['childRunId', 'parentRunId', 'rootRunId', 'retryOf', 'actionDigest']);
@@ -48,6 +49,7 @@ export function normalise(log: Log): string[] {
   const names = nameInstances(log, causes);
   const counts = new Map<string, number>();
   const sequential = sequentialLoops(log);
+  const ids = idsOf(log);
   const units = new Map<string, string[]>();
   const seen = (unit: string): number => counts.get(unit) ?? 0;
   for (const [at, record] of log.entries()) {
@@ -66,7 +68,7 @@ export function normalise(log: Log): string[] {
         record.eventType,
         record.entity === undefined ? '' : rename(record.entity, names),
         `#${record.logicalAttemptId}`,
-        canonicalJson(plain(record.payload ?? {}, record.runId, names)),
+        canonicalJson(plain(record.payload ?? {}, ids, names)),
         after.length === 0 ? '' : `after ${after.sort().join(' ')}`,
       ]
         .filter(Boolean)
@@ -164,25 +166,35 @@ function rename(path: string, names: Names): string {
   return name === undefined ? path : `${name}${slash < 0 ? '' : path.slice(slash)}`;
 }
 
-function plain(value: unknown, runId: string, names: Names): unknown {
-  if (typeof value === 'string') return value.replaceAll(runId, '<run>');
-  if (Array.isArray(value)) return value.map((each) => plain(each, runId, names));
+type Ids = ReadonlyMap<string, '<run>' | '<child>'>;
+
+function idsOf(log: Log): Ids {
+  const children = log.flatMap(({ payload }) => (payload?.['childRunId'] as string | undefined) ?? []);
+  return new Map([
+    ...children.map((id) => [id, '<child>'] as const),
+    ...log.map(({ runId }) => [runId, '<run>'] as const),
+  ]);
+}
+
+function plain(value: unknown, ids: Ids, names: Names): unknown {
+  if (typeof value === 'string') return withoutIds(value, ids);
+  if (Array.isArray(value)) return value.map((each) => plain(each, ids, names));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, field]) => {
       if (TIMES.has(key)) return [key, '<time>'];
       if (IDS.has(key)) return [key, '<id>'];
       if (ENGINE.has(key)) return [key, '<engine>'];
-      if (DATA.has(key)) return [key, withoutRun(field, runId)];
+      if (DATA.has(key)) return [key, withoutIds(canonicalJson(field), ids)];
       if (INSTANCES.has(key) && typeof field === 'string') return [key, rename(field, names)];
-      const inner = plain(field, runId, names);
+      const inner = plain(field, ids, names);
       return [key, UNORDERED.has(key) ? sorted(inner as unknown[]) : inner];
     }),
   );
 }
 
-function withoutRun(value: unknown, runId: string): unknown {
-  return JSON.parse(canonicalJson(value).replaceAll(runId, '<run>'));
+function withoutIds(text: string, ids: Ids): string {
+  return [...ids].reduce((rest, [id, word]) => rest.replaceAll(id, word), text);
 }
 
 const sorted = (list: readonly unknown[]): string[] => list.map((each) => canonicalJson(each)).sort();
