@@ -111,7 +111,7 @@ export const ERRORS = {
     http: 422,
     retry: 'never',
     exit: 65,
-    cure: 'Remove or rename the field that the message names.',
+    cure: 'Correct the field that the message names.',
   },
   PLAN_INTEGRITY_VALIDATION_FAILED: {
     cause: 'The bytes of the plan do not have the hash that its reference promises.',
@@ -154,6 +154,13 @@ export const ERRORS = {
     retry: 'never',
     exit: 66,
     cure: 'Compile the playbook, or check the reference.',
+  },
+  PLAN_UNREACHABLE: {
+    cause: 'The place where the plan is kept does not answer.',
+    http: 503,
+    retry: 'later',
+    exit: 69,
+    cure: 'Check that the place answers; the run goes on by itself when it does.',
   },
   SECRET_IN_PLAN: {
     cause: 'The playbook holds what looks like a secret value.',
