@@ -45,7 +45,7 @@ export interface PlacedRun {
 export interface Placement {
   readonly engine: EngineName;
   /** Where a run lives inside the engine. */
-  ref(run: { readonly runId: string; readonly tenantId: string }): EngineRunRef;
+  ref(run: { readonly runId: string; readonly tenantId?: string }): EngineRunRef;
   /** A worker of this process that takes the first units at once. */
   taker(): { readonly owner: string; readonly room: number } | undefined;
   /** Throws where nothing could be scheduled: then no run is made. */
@@ -80,7 +80,7 @@ export class LedgerEngine implements Engine {
   }
 
   /** The reference of a run of this engine. */
-  refOf(run: { readonly runId: string; readonly tenantId: string }): EngineRunRef {
+  refOf(run: { readonly runId: string; readonly tenantId?: string }): EngineRunRef {
     return this.#placement.ref(run);
   }
 

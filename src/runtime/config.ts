@@ -3,8 +3,10 @@ import nodeModule from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { AppError } from '../contracts/errors.ts';
+import type { TemporalOptions } from '../engines/temporal/options.ts';
 import type { AddressPolicy } from '../lib/net-guard.ts';
 import type { Tool } from '../tools/tool.ts';
+import { filesOf, temporalOfEnvironment, temporalProblem } from './temporal-config.ts';
 
 /** What `runledger.config.*` may say. Every field may be left out. */
 export interface RunledgerConfig {
@@ -25,7 +27,17 @@ export interface RunledgerConfig {
   readonly concurrency?: number;
   /** Where the http tool may call. */
   readonly addresses?: Partial<AddressPolicy>;
+  /** Addresses below which plans may be fetched, such as `https://plans.example.com/prod/`. */
+  readonly planLocations?: readonly string[];
+  /** Who schedules runs: `native` by default. */
+  readonly engine?: RunEngine;
+  /** Where Temporal is, for runs that are placed on it. */
+  readonly temporal?: TemporalOptions;
 }
+
+/** The engines that runs can be placed on. */
+export const RUN_ENGINES = ['native', 'temporal'] as const;
+export type RunEngine = (typeof RUN_ENGINES)[number];
 
 /** Gives an editor the types of the configuration; returns what it is given. */
 export function defineConfig(config: RunledgerConfig): RunledgerConfig {
@@ -44,6 +56,9 @@ export interface Settings {
   readonly playbooks: readonly string[];
   readonly concurrency: number | undefined;
   readonly addresses: Partial<AddressPolicy> | undefined;
+  readonly planLocations: readonly string[];
+  readonly engine: RunEngine;
+  readonly temporal: TemporalOptions;
   /** The file that was read, if there was one. */
   readonly configFile: string | undefined;
   /** For tools and secrets, which are handed what they need of it. */
@@ -86,9 +101,21 @@ export async function loadSettings(request: SettingsRequest = {}): Promise<Setti
     playbooks: given.playbooks?.map((path) => resolve(cwd, path)) ?? (config.playbooks ?? []).map(fromFile),
     concurrency: given.concurrency ?? config.concurrency,
     addresses: given.addresses ?? config.addresses,
+    planLocations: given.planLocations ?? config.planLocations ?? [],
+    engine: given.engine ?? engineOf(text(env, 'RUNLEDGER_ENGINE')) ?? config.engine ?? 'native',
+    temporal: {
+      ...filesOf(config.temporal ?? {}, fromFile),
+      ...temporalOfEnvironment((name) => text(env, name)),
+      ...filesOf(given.temporal ?? {}, (path) => resolve(cwd, path)),
+    },
     configFile: found,
     env,
   };
+}
+
+function engineOf(name: string | undefined): RunEngine | undefined {
+  if (name === undefined || (RUN_ENGINES as readonly string[]).includes(name)) return name as RunEngine | undefined;
+  throw new AppError('CONFIG_INVALID', `RUNLEDGER_ENGINE must be one of ${RUN_ENGINES.join(', ')}, not '${name}'.`);
 }
 
 function findConfig(named: string | false | undefined, cwd: string): string | undefined {
@@ -152,7 +179,8 @@ async function installHook(): Promise<void> {
 }
 
 const TEXTS = ['databaseUrl', 'folder', 'tenant', 'project', 'environment', 'secretsFile'];
-const LISTS = ['tools', 'playbooks'];
+const LISTS = ['tools', 'playbooks', 'planLocations'];
+const OTHERS = ['concurrency', 'addresses', 'engine', 'temporal'];
 
 function checkConfig(value: unknown, file: string): RunledgerConfig {
   const wrong = (message: string): AppError => new AppError('CONFIG_INVALID', `${file}: ${message}`);
@@ -165,10 +193,14 @@ function checkConfig(value: unknown, file: string): RunledgerConfig {
       if (!Array.isArray(entry)) throw wrong(`'${key}' must be a list`);
     } else if (key === 'concurrency') {
       if (!Number.isInteger(entry) || (entry as number) < 1) throw wrong(`'${key}' must be a whole number from 1 on`);
-    } else if (key !== 'addresses') {
-      throw wrong(
-        `there is no setting '${key}'; known are ${[...TEXTS, ...LISTS, 'concurrency', 'addresses'].join(', ')}`,
-      );
+    } else if (key === 'engine') {
+      if (!(RUN_ENGINES as readonly unknown[]).includes(entry))
+        throw wrong(`'${key}' must be one of ${RUN_ENGINES.join(', ')}`);
+    } else if (key === 'temporal') {
+      const problem = temporalProblem(entry);
+      if (problem !== undefined) throw wrong(problem);
+    } else if (!OTHERS.includes(key)) {
+      throw wrong(`there is no setting '${key}'; known are ${[...TEXTS, ...LISTS, ...OTHERS].join(', ')}`);
     }
   }
   return value;

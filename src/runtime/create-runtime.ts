@@ -1,5 +1,7 @@
 import type { Plan } from '../contracts/plan.ts';
 import type { RunStatus } from '../contracts/states.ts';
+import type { Engine } from '../engines/engine.ts';
+import type { PlanSource } from '../engines/plan-ref.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
 import type { LogLine } from '../worker/ports.ts';
@@ -68,8 +70,10 @@ export interface Runtime {
   retry(runId: string, options?: { readonly from?: string }): Promise<Run>;
   /** Runs, newest first. */
   list(options?: ListOptions): Promise<{ readonly runs: readonly RunSummary[]; readonly next?: string }>;
-  /** The log itself, for everything that the runtime has no word for. */
+  /** The parts, for everything that the runtime has no word for: the log, the engine, and where plans are kept. */
   readonly store: PostgresStore;
+  readonly engine: Engine;
+  readonly plans: Pick<PlanSource, 'keep'>;
   /**
    * Lets steps in flight finish for as long as `drainMs` says (5 s), hands back the rest, and lets go of everything.
    * Whoever opens the same database next takes up what is open.

@@ -29,6 +29,9 @@ export async function createTemporalRuntime(options: TemporalRuntimeOptions): Pr
     ports,
     ...(own === false ? {} : { work: { runner: parts.runner, budget: parts.budget, options: own ?? {} } }),
     ...(onError ? { onError } : {}),
+  }).catch(async (error: unknown) => {
+    await parts.close();
+    throw error;
   });
   return {
     engine: opened.engine,

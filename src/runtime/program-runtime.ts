@@ -6,12 +6,14 @@ import { AppError } from '../contracts/errors.ts';
 import type { Plan } from '../contracts/plan.ts';
 import { isTerminal } from '../contracts/states.ts';
 import type { PlanRef } from '../contracts/values.ts';
+import type { Engine } from '../engines/engine.ts';
+import type { PlanSource } from '../engines/plan-ref.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
 import { loadSettings, type Settings } from './config.ts';
-import type { NativeRuntime } from './create-native-runtime.ts';
 import type { ListOptions, Playbook, RunSummary, Runtime, RuntimeOptions, StartRunOptions } from './create-runtime.ts';
+import type { EngineRuntime } from './engine-parts.ts';
 import { type Ledger, openLedger } from './open-ledger.ts';
 import { artifactsOf, openRuntime } from './open-runtime.ts';
 import { compileFile, compileText } from './playbook-files.ts';
@@ -37,14 +39,18 @@ export async function openProgramRuntime(options: RuntimeOptions): Promise<Runti
 
 class ProgramRuntime implements Runtime {
   readonly store: PostgresStore;
+  readonly engine: Engine;
+  readonly plans: PlanSource;
   readonly #settings: Settings;
   readonly #ledger: Ledger;
-  readonly #runtime: NativeRuntime;
+  readonly #runtime: EngineRuntime;
   readonly #ports: RunPorts;
   #closing: Promise<void> | undefined;
 
-  constructor(settings: Settings, ledger: Ledger, runtime: NativeRuntime) {
+  constructor(settings: Settings, ledger: Ledger, runtime: EngineRuntime) {
     this.store = ledger.store;
+    this.engine = runtime.engine;
+    this.plans = runtime.plans;
     this.#settings = settings;
     this.#ledger = ledger;
     this.#runtime = runtime;
@@ -57,7 +63,7 @@ class ProgramRuntime implements Runtime {
     const planRef = await this.#keep(playbook);
     const ref = await this.#runtime.engine.startRun(
       planRef,
-      { ...this.#settings.scope, runId, targetAdapter: 'native' },
+      { ...this.#settings.scope, runId, targetAdapter: this.#runtime.engine.name },
       {
         trigger: trigger ?? { type: 'api' },
         ...(by === undefined ? {} : { triggeredBy: by }),
@@ -81,7 +87,8 @@ class ProgramRuntime implements Runtime {
     const { status } = await this.#find(runId);
     if (status === undefined || !isTerminal(status))
       throw new AppError('SIGNAL_REJECTED', `Run ${runId} has not ended; resume it instead.`, { runId });
-    const ref = await this.#runtime.engine.retryRun({ provider: 'native', workflowId: runId, runId }, options);
+    const { engine } = this.#runtime;
+    const ref = await engine.retryRun(engine.refOf({ runId }), options);
     return new RunHandle(this.#ports, ref.runId);
   }
 

@@ -8,7 +8,7 @@ import { readSnapshot } from '../projector/read-snapshot.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { ArtifactStore } from '../tools/tool.ts';
 import { loadValue } from '../worker/store-result.ts';
-import type { NativeRuntime } from './create-native-runtime.ts';
+import type { EngineRuntime } from './engine-parts.ts';
 import { endOf, failureOf, followToEnd, storedResult } from './run-end.ts';
 
 /** How a run ended. A failure is a value here. */
@@ -68,7 +68,7 @@ export interface Run {
 export interface RunPorts {
   readonly store: PostgresStore;
   readonly artifacts: ArtifactStore;
-  readonly runtime: NativeRuntime;
+  readonly runtime: EngineRuntime;
 }
 
 export class RunHandle implements Run {
@@ -79,7 +79,7 @@ export class RunHandle implements Run {
   constructor(ports: RunPorts, runId: string) {
     this.runId = runId;
     this.#ports = ports;
-    this.#ref = { provider: 'native', workflowId: runId, runId };
+    this.#ref = ports.runtime.engine.refOf({ runId });
   }
 
   async ended(options: Pick<FollowOptions, 'signal'> = {}): Promise<RunEnd> {

@@ -34,11 +34,11 @@ export class TemporalPlacement implements Placement {
     this.#client = new Client({ connection: ports.connection, namespace: ports.settings.namespace });
   }
 
-  ref({ runId, tenantId }: { readonly runId: string; readonly tenantId: string }) {
+  ref({ runId, tenantId }: { readonly runId: string; readonly tenantId?: string }) {
     const { settings } = this.#ports;
     const { namespace } = settings;
-    const taskQueue = queueOf(settings, tenantId);
-    return { provider: 'temporal' as const, namespace, workflowId: workflowIdOf(runId), runId, taskQueue };
+    const queue = tenantId === undefined ? {} : { taskQueue: queueOf(settings, tenantId) };
+    return { provider: 'temporal' as const, namespace, workflowId: workflowIdOf(runId), runId, ...queue };
   }
 
   /** Units are handed out by Temporal, never by whoever starts the run. */
