@@ -207,6 +207,82 @@ describe('commit', () => {
     expect(await store.work.list(run.runId)).toEqual([]);
   });
 
+  test('a unit hands its row to the one that follows it under a lease of its own, which the old one does not have', async () => {
+    const runs = await Promise.all(Array.from({ length: 5 }, () => started({ owner: 'me' })));
+    const results = await Promise.all(
+      runs.map((run) =>
+        commit({
+          run,
+          facts: [event(run, 'StepStarted'), event(run, 'StepCompleted')],
+          expectedHead: 2,
+          owner: 'me',
+          leaseMs: 30_000,
+          work: [
+            { op: 'delete', ...run.leases[0]! },
+            { op: 'insert', unit: 's:b@1', lease: true },
+          ],
+        }),
+      ),
+    );
+    for (const [i, run] of runs.entries()) {
+      const result = results[i]!;
+      if (!result.ok) throw result.error;
+      const [lease] = result.leases;
+      expect(result.receipts.map(({ runSeq }) => runSeq)).toEqual([3, 4]);
+      expect(lease).toMatchObject({ unit: 's:b@1' });
+      expect(await store.work.list(run.runId)).toMatchObject([{ unit: 's:b@1', leaseOwner: 'me', deliveries: 1 }]);
+      const renewed = await store.work.renew(
+        [
+          { runKey: run.runKey, ...lease! },
+          { runKey: run.runKey, unit: 's:b@1', fence: run.leases[0]!.fence },
+        ],
+        30_000,
+      );
+      expect(renewed.map(({ held }) => held)).toEqual([true, false]);
+    }
+  });
+
+  test('a run that ends takes its work with it, but not a signal for its children', async () => {
+    const run = await started({ owner: 'me' });
+    await commit({
+      run,
+      facts: [event(run, 'StepStarted')],
+      work: [
+        { op: 'insert', unit: 's:b@1' },
+        { op: 'insert', unit: 'x:CANCEL:1' },
+      ],
+    });
+    const result = await commit({
+      run,
+      facts: [event(run, 'StepCompleted')],
+      expectedHead: 3,
+      owner: 'me',
+      work: [{ op: 'delete', ...run.leases[0]! }, { op: 'clear' }],
+    });
+    expect(outcome(result)).toBe('ok');
+    expect((await store.work.list(run.runId)).map(({ unit }) => unit)).toEqual(['x:CANCEL:1']);
+  });
+
+  test('RQ-3.2a of hand-overs that are sent together only those under a lost lease or on an old head are refused', async () => {
+    const runs = await Promise.all(Array.from({ length: 12 }, () => started({ owner: 'me' })));
+    const results = await Promise.all(
+      runs.map((run, i) => {
+        const lease = i % 4 === 0 ? { ...run.leases[0]!, fence: 1 } : run.leases[0]!;
+        const then = i % 2 === 0 ? ({ op: 'insert', unit: 's:b@1', lease: true } as const) : ({ op: 'clear' } as const);
+        const expectedHead = i % 6 === 1 ? 1 : 2;
+        const facts = [event(run, 'StepStarted'), event(run, 'StepCompleted')];
+        return commit({ run, facts, expectedHead, seenSeq: 2, owner: 'me', work: [{ op: 'delete', ...lease }, then] });
+      }),
+    );
+    const expected = runs.map((_, i) => (i % 4 === 0 ? 'LEASE_LOST' : i % 6 === 1 ? 'HEAD_MOVED' : 'ok'));
+    expect(results.map(outcome)).toEqual(expected);
+    for (const [i, run] of runs.entries()) {
+      const rows = (await store.work.list(run.runId)).map(({ unit }) => unit);
+      expect(rows).toEqual(expected[i] !== 'ok' ? ['s:a@1'] : i % 2 === 0 ? ['s:b@1'] : []);
+      expect(await store.readEvents(run.runId)).toHaveLength(expected[i] === 'ok' ? 4 : 2);
+    }
+  });
+
   test('a decision on an old head is refused with the events that it had not seen', async () => {
     const run = await started({ owner: 'me' });
     await commit({ run, facts: [event(run, 'StepStarted')] });

@@ -91,7 +91,7 @@ export class PostgresWorkStore implements WorkStore {
   async #write(calls: readonly PreparedCommit[]): Promise<CommitAnswer[]> {
     for (;;) {
       try {
-        return await commitWork(this.#execute(calls.length > 1), calls);
+        return await commitWork(this.#execute(calls.length > 1), calls, { isAlone: true });
       } catch (error) {
         // Somebody attempted the same effect at the same moment: asked again, the later one is refused by its receipt.
         if (calls.length > 1 || (error as { code?: string }).code !== 'RL003') throw error;
@@ -187,7 +187,7 @@ export class PostgresWorkStore implements WorkStore {
       const execute: Execute = async (statement, values) => (await client.query({ ...statement, values })).rows;
       return work(missing, async (commit) => {
         const prepared = this.#prepare(commit);
-        const [answer] = await commitWork(execute, [prepared]);
+        const [answer] = await commitWork(execute, [prepared], { isAlone: false });
         if (!answer!.ok) return this.#result(commit, prepared, answer!);
         const { leases = [], handouts = [] } = answer!;
         return { ok: true, receipts: receiptsOf(prepared.events, answer!), stored: [], leases, handouts };

@@ -86,7 +86,7 @@ export async function appendEvents(postgres: Postgres, calls: readonly PreparedC
 }
 
 /** An event of the batch was stored before, or a call was refused that perhaps was: nothing has happened yet. */
-function isDoubt(error: unknown): boolean {
+export function isDoubt(error: unknown): boolean {
   const code = (error as { code?: string }).code;
   return code === '23505' || code === 'RL003';
 }

@@ -1,7 +1,8 @@
 import { AppError } from '../../contracts/errors.ts';
 import type { Lease, LoopChange, WorkChange } from '../work.ts';
-import { ANSWER_COLUMNS, type AppendRow, type CallAnswer, readAnswers } from './append-events.ts';
+import { ANSWER_COLUMNS, type AppendRow, type CallAnswer, isDoubt, readAnswers } from './append-events.ts';
 import { encodeCalls, type PreparedCall, quoteOrNull } from './encode-batch.ts';
+import { handOverWork } from './hand-over-work.ts';
 import type { Statement } from './postgres.ts';
 
 /** A row of receipts that follows from an effect event of the call. */
@@ -80,7 +81,8 @@ const TYPES_AFTER_BYTES = [
 const COMMIT: Statement = {
   name: 'commit_work',
   text: `select ${ANSWER_COLUMNS}, array_to_string(fences, ',', '') as fences, handouts
-    from runledger.commit_work(${parameters(TYPES_BEFORE_BYTES)}, $19::bytea, ${TYPES_AFTER_BYTES.map((type, i) => `$${i + 20}::${type}[]`).join(', ')})`,
+    from runledger.commit_work(${parameters(TYPES_BEFORE_BYTES)}, $19::bytea, ${TYPES_AFTER_BYTES.map((type, i) => `$${i + 20}::${type}[]`).join(', ')},
+      $${TYPES_AFTER_BYTES.length + 20}::boolean)`,
 };
 
 interface CommitRow extends AppendRow {
@@ -93,16 +95,40 @@ export type Execute = <Row>(statement: Statement, values: unknown[]) => Promise<
 
 const OPS = { check: 0, delete: 1, insert: 2, hold: 3, letGo: 4, clear: 5, stop: 6 } as const;
 
-/** Commits a batch of calls in one round trip and one transaction. */
-export async function commitWork(execute: Execute, calls: readonly PreparedCommit[]): Promise<CommitAnswer[]> {
+/**
+ * Commits a batch of calls in one transaction and, where nothing is in doubt, in one round trip: that no call is refused and
+ * nothing was stored before is taken for granted, and looked for only when it turns out to be wrong. A doubt ends the
+ * transaction, so that inside a longer one (`isAlone` false) everything is looked for at once.
+ */
+export async function commitWork(
+  execute: Execute,
+  calls: readonly PreparedCommit[],
+  { isAlone }: { readonly isAlone: boolean },
+): Promise<CommitAnswer[]> {
   const order = calls.map((_, i) => i).sort((a, b) => calls[a]!.runKey - calls[b]!.runKey);
   const sorted = order.map((i) => calls[i]!);
-  const [row] = await execute<CommitRow>(COMMIT, [...encodeCalls(sorted), ...workColumns(sorted)]);
+  const tried = isAlone ? await handOverWork(execute, sorted) : 'doubt';
+  const found = typeof tried === 'string' ? await inFull(execute, sorted, { assumeNew: tried === 'other' }) : tried;
   const answers: CommitAnswer[] = [];
-  readCommitAnswers(sorted, row!).forEach((answer, at) => {
+  found.forEach((answer, at) => {
     answers[order[at]!] = answer;
   });
   return answers;
+}
+
+async function inFull(
+  execute: Execute,
+  calls: readonly PreparedCommit[],
+  { assumeNew }: { readonly assumeNew: boolean },
+): Promise<CommitAnswer[]> {
+  const given = [...encodeCalls(calls), ...workColumns(calls)];
+  try {
+    const [row] = await execute<CommitRow>(COMMIT, [...given, assumeNew]);
+    return readCommitAnswers(calls, row!);
+  } catch (error) {
+    if (!assumeNew || !isDoubt(error)) throw error;
+    return inFull(execute, calls, { assumeNew: false });
+  }
 }
 
 function workColumns(calls: readonly PreparedCommit[]): unknown[] {

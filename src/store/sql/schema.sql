@@ -651,7 +651,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.commit_work(c_run bigint[], c_count integer[], c_expect bigint[], s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[], e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, c_owner text[], c_tenant text[], c_ttl integer[], w_call integer[], w_op smallint[], w_unit text[], w_fence bigint[], w_due text[], w_lease boolean[], r_call integer[], r_op smallint[], r_key text[], r_path text[], r_settled text[], r_details text[], l_call integer[], l_op smallint[], l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_flag boolean[], l_skip text[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[], OUT fences bigint[], OUT handouts text[])
+CREATE OR REPLACE FUNCTION runledger.commit_work(c_run bigint[], c_count integer[], c_expect bigint[], s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[], e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, c_owner text[], c_tenant text[], c_ttl integer[], w_call integer[], w_op smallint[], w_unit text[], w_fence bigint[], w_due text[], w_lease boolean[], r_call integer[], r_op smallint[], r_key text[], r_path text[], r_settled text[], r_details text[], l_call integer[], l_op smallint[], l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_flag boolean[], l_skip text[], assume_new boolean, OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[], OUT fences bigint[], OUT handouts text[])
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -686,6 +686,7 @@ begin
      where o.op = 1 and r.status <> 'failed' and (r.run_key <> c_run[o.call] or r.path <> o.path);
   end if;
   if lost is not null or taken is not null then
+    if assume_new then raise exception 'a refusal needs a look for duplicates' using errcode = 'RL003'; end if;
     -- Nobody's head: such a call passes only if all of its events are there already.
     if coalesce(array_length(expects, 1), 0) = 0 then expects := array_fill(null::bigint, array[calls]); end if;
     for i in 1 .. coalesce(array_length(lost, 1), 0) loop expects[lost[i]] := -1; end loop;
@@ -693,9 +694,10 @@ begin
   end if;
   select x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos into seqs, us, other_us, fresh, answers, infos
     from runledger.append_core(c_run, c_count, expects, s_run, s_path, s_attempt, step_types, e_run, e_type, e_path, e_engine, e_logical,
-      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes) x;
+      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes, assume_new) x;
   now_at := clock_timestamp();
-  for c in 1 .. calls loop
+  if assume_new then applied := array_fill(true, array[calls]); end if;
+  for c in 1 .. case when assume_new then 0 else calls end loop
     z := a + c_count[c] - 1;
     if answers[c] > 0 then
       applied[c] := false;
@@ -928,6 +930,17 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION runledger.grant_lines_use(to_role name)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform runledger.grant_work_use(to_role);
+  execute format('grant insert on runledger.task_lines to %I', to_role);
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION runledger.grant_log_use(to_role name)
  RETURNS void
  LANGUAGE plpgsql
@@ -949,8 +962,8 @@ CREATE OR REPLACE FUNCTION runledger.grant_use(to_role name)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform runledger.grant_work_use(to_role);
-  execute format('grant insert on runledger.task_lines to %I', to_role);
+  perform runledger.grant_lines_use(to_role);
+  execute format('grant execute on function runledger.hand_over_work to %I', to_role);
 end $function$
 ;
 
@@ -965,6 +978,50 @@ begin
   execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
     runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
     runledger.check_in, runledger.release_owners to %I', to_role);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.hand_over_work(c_run bigint[], c_count integer[], c_expect bigint[], s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[], e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[], e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea, owner text, ttl_ms integer, m_run bigint[], m_unit text[], m_fence bigint[], m_next text[], d_run bigint[], d_unit text[], d_fence bigint[], OUT seqs bigint[], OUT us bigint, OUT other_us bigint[], OUT fresh boolean[], OUT answers integer[], OUT infos bigint[], OUT places integer[], OUT fences bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  found_rows integer;
+begin
+  select x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos into seqs, us, other_us, fresh, answers, infos
+    from runledger.append_core(c_run, c_count, c_expect, s_run, s_path, s_attempt, step_types, e_run, e_type, e_path, e_engine, e_logical,
+      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes, true) x;
+  if m_run <> '{}' then
+    with moved as (
+      update runledger.work w set unit = m.next, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
+          last_error = null, available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+        from unnest(m_run, m_unit, m_fence, m_next) with ordinality m(run, unit, fence, next, ord)
+       where w.run_key = m.run and w.unit = m.unit and w.fence = m.fence
+      returning m.ord::integer, w.fence)
+    select array_agg(moved.ord), array_agg(moved.fence) into places, fences from moved;
+    if array_length(places, 1) is distinct from array_length(m_run, 1) then
+      raise exception 'a lease is not held any more' using errcode = 'RL003';
+    end if;
+  end if;
+  if d_run <> '{}' then
+    with gone as (
+      delete from runledger.work w using unnest(d_run, d_unit, d_fence) d(run, unit, fence)
+       where w.run_key = d.run and left(w.unit, 2) <> 'x:'
+      returning w.unit = d.unit and w.fence = d.fence as is_own)
+    select count(*) filter (where gone.is_own) into found_rows from gone;
+    if found_rows <> array_length(d_run, 1) then
+      raise exception 'a lease is not held any more' using errcode = 'RL003';
+    end if;
+    delete from runledger.loops l where l.run_key = any(d_run);
+  end if;
 end $function$
 ;
 

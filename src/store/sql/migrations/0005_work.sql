@@ -261,6 +261,8 @@ create function runledger.commit_work(
   w_call integer[], w_op smallint[], w_unit text[], w_fence bigint[], w_due text[], w_lease boolean[],
   r_call integer[], r_op smallint[], r_key text[], r_path text[], r_settled text[], r_details text[],
   l_call integer[], l_op smallint[], l_step text[], l_next integer[], l_total integer[], l_flight integer[], l_max integer[], l_flag boolean[], l_skip text[],
+  -- Nothing was stored before and nothing is refused: whatever says otherwise ends the transaction, and the caller asks again without.
+  assume_new boolean,
   out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[],
   -- The lease of every inserted unit, in the order of the operations; units handed out of loops as call:fence:unit.
   out fences bigint[], out handouts text[]
@@ -289,6 +291,7 @@ begin
      where o.op = 1 and r.status <> 'failed' and (r.run_key <> c_run[o.call] or r.path <> o.path);
   end if;
   if lost is not null or taken is not null then
+    if assume_new then raise exception 'a refusal needs a look for duplicates' using errcode = 'RL003'; end if;
     -- Nobody's head: such a call passes only if all of its events are there already.
     if coalesce(array_length(expects, 1), 0) = 0 then expects := array_fill(null::bigint, array[calls]); end if;
     for i in 1 .. coalesce(array_length(lost, 1), 0) loop expects[lost[i]] := -1; end loop;
@@ -296,9 +299,10 @@ begin
   end if;
   select x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos into seqs, us, other_us, fresh, answers, infos
     from runledger.append_core(c_run, c_count, expects, s_run, s_path, s_attempt, step_types, e_run, e_type, e_path, e_engine, e_logical,
-      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes) x;
+      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes, assume_new) x;
   now_at := clock_timestamp();
-  for c in 1 .. calls loop
+  if assume_new then applied := array_fill(true, array[calls]); end if;
+  for c in 1 .. case when assume_new then 0 else calls end loop
     z := a + c_count[c] - 1;
     if answers[c] > 0 then
       applied[c] := false;
