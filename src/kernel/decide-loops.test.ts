@@ -169,6 +169,18 @@ test('iterations that are recorded out of order, late or twice leave the same lo
   expect(run.endLoop('each')).toContain('StepCompleted each');
 });
 
+test('an index below one that was recorded first is open, and its event is still to be written', () => {
+  const run = begin(loopStep({ mode: 'parallel', maxInFlight: 2 }), [1, 2]);
+  run.loop('each');
+  const isFirst = ({ eventType, entity }: { eventType: string; entity?: string }): boolean =>
+    eventType === 'LoopIterationScheduled' && entity === 'each/0';
+  const open = (log: typeof run.log) => fold(engineState(run.plan, 'run-1'), log).loops.get('each')?.open;
+  const without = open(run.log.filter((event) => !isFirst(event)));
+  expect(without?.get(0)).toMatchObject({ scheduled: false, started: false });
+  expect(without?.get(1)).toMatchObject({ scheduled: true, started: false });
+  expect(open(run.log)?.get(0)).toMatchObject({ scheduled: true });
+});
+
 test('a loop is counters and open indexes: its state does not grow with the iterations that ended', () => {
   const items = Array.from({ length: 500 }, (_, i) => i);
   const run = begin(loopStep({ mode: 'parallel', maxInFlight: 4 }), items);

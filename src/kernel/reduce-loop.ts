@@ -13,6 +13,7 @@ import { type KernelEvent, noteErased, type Reducer, refuse, type Work } from '.
 const MAX_JUMP = 100_000;
 
 const FRESH: OpenIteration = Object.freeze({
+  scheduled: false,
   started: false,
   waits: 0,
   patches: 0,
@@ -96,7 +97,7 @@ function iteration(attempted: string, change: Change): Reducer {
 
 const scheduled: Change = (work, loop, index, entry, event) => {
   const dueAt = textOf(objectOf(event.payload)['dueAt']);
-  return dueAt === undefined ? loop : { ...loop, open: loop.open.set(index, { ...entry, dueAt }, work.owner) };
+  return { ...loop, open: loop.open.set(index, { ...entry, scheduled: true, ...some('dueAt', dueAt) }, work.owner) };
 };
 
 const started: Change = (work, loop, index, entry) => ({

@@ -125,6 +125,8 @@ export interface Token {
 }
 
 export interface OpenIteration {
+  /** The log says that it was handed out; of one below another that was recorded first, it is only known. */
+  readonly scheduled: boolean;
   readonly started: boolean;
   /** How often it had been taken when it began to wait. */
   readonly engineAttempt?: number | undefined;

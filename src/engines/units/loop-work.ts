@@ -76,7 +76,9 @@ export async function runIteration(
   const entity = unitEntity(stepId, index);
   const base = { stepId, entity, logicalAttemptId: attempt };
   const begun: EventDraft[] = [];
-  if (!entry) begun.push({ ...base, eventType: 'LoopIterationScheduled', payload: { index } });
+  // Of an index below one that was recorded before it, nobody has said yet that it was handed out.
+  if (!entry?.scheduled && !entry?.started)
+    begun.push({ ...base, eventType: 'LoopIterationScheduled', payload: { index } });
   if (!entry?.started) {
     const payload = { index, startedAt: new Date().toISOString(), leaseOwner: unit.ports.owner };
     begun.push({ ...base, eventType: 'LoopIterationStarted', payload });
