@@ -8,6 +8,7 @@ import { machine } from './harness.ts';
 const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<BenchReport>>> = {
   append: async () => (await import('./append.ts')).appendBench,
   steps: async () => (await import('./steps.ts')).stepsBench,
+  hello: async () => (await import('./hello.ts')).helloBench,
   fold: async () => (await import('./kernel.ts')).foldReport,
   decide: async () => (await import('./kernel.ts')).decideReport,
 };

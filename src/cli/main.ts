@@ -1,8 +1,12 @@
 #!/usr/bin/env node
+import nodeModule from 'node:module';
 import { parseCommand } from './parse-command.ts';
 import { reportError } from './report-error.ts';
 import { Session } from './session.ts';
 import { Terminal } from './terminal.ts';
+
+// Node 22 keeps compiled code between calls; Node 20 cannot.
+(nodeModule as { enableCompileCache?: () => unknown }).enableCompileCache?.();
 
 /** A reader that has seen enough closes the pipe; that is no failure. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -25,7 +25,7 @@ function build(): string {
   mkdirSync(own, { recursive: true });
   const script = join(ROOT, 'scripts', 'build.mjs');
   // Types are proven elsewhere; here only behaviour counts.
-  execFileSync(process.execPath, [script, join(own, 'dist'), '--noCheck'], { stdio: 'inherit' });
+  execFileSync(process.execPath, [script, join(own, 'dist'), '--no-types'], { stdio: 'inherit' });
   cpSync(join(ROOT, 'package.json'), join(own, 'package.json'));
   for (const old of readdirSync(CACHE)) {
     const isOld = Date.now() - statSync(join(CACHE, old)).mtimeMs > 3_600_000;
