@@ -14,9 +14,10 @@ export interface WorkerProcess {
 export async function spawnWorker(
   url: string,
   folder: string,
-  options: Record<string, unknown> = {},
+  options: object = {},
+  script = SCRIPT,
 ): Promise<WorkerProcess> {
-  const child = spawn(process.execPath, ['--import', 'tsx', SCRIPT, url, folder, JSON.stringify(options)], {
+  const child = spawn(process.execPath, ['--import', 'tsx', script, url, folder, JSON.stringify(options)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const gone = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
