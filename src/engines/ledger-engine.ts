@@ -19,6 +19,7 @@ import { expectStored, RunView } from '../worker/run-view.ts';
 import { storeResult } from '../worker/store-result.ts';
 import { checkCapabilities } from './check-capabilities.ts';
 import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from './engine.ts';
+import { listSteps, type StepRow } from './list-steps.ts';
 import type { PlanSource } from './plan-ref.ts';
 import { commitDecision, type DecisionPorts } from './units/commit-decision.ts';
 import { repairRun } from './units/repair-run.ts';
@@ -308,6 +309,12 @@ export class LedgerEngine implements Engine {
     if (result.done) return { accepted: true };
     // The same signal was decided before.
     return { accepted: (await this.#stateOf(run.runId)).signals.get(signalId) === 'accepted' };
+  }
+
+  /** The steps of a run as a queue shows them, with who holds them. */
+  async listSteps(ref: EngineRunRef, caller?: Caller): Promise<StepRow[]> {
+    const { runId } = await this.#find(ref, caller);
+    return listSteps(this.#ports.store, this.#ports.work, runId);
   }
 
   /** Puts back rows of work that the log asks for and that are missing. */

@@ -22,6 +22,7 @@ export { type ReplayDifference, type ReplayResult, replay } from '../kernel/repl
 export { initialState, type RunState } from '../kernel/state.ts';
 export { fromJson, toJson } from '../kernel/state-json.ts';
 export { runWord, stepWord, substatus } from '../kernel/status-words.ts';
+export { stepOutput } from '../kernel/step-output.ts';
 export { toSnapshot } from '../kernel/to-snapshot.ts';
 export { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
 export { upcastV1 } from '../kernel/upcast.ts';

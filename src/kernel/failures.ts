@@ -10,8 +10,14 @@ const NEVER_RETRIED: ReadonlySet<string> = new Set([...UNCATCHABLE, 'CANCELLED',
 export const isUncatchable = (error: ErrorInfo | undefined): boolean =>
   error !== undefined && UNCATCHABLE.has(error.code);
 
-export const mayRetryStep = (error: ErrorInfo | undefined): boolean =>
-  error === undefined || !(NEVER_RETRIED.has(error.code) || error.code.startsWith('TEMPLATE_'));
+/** Who failed there says itself whether another try can help: a request that was refused as wrong stays wrong. */
+const KNOWS_BETTER: ReadonlySet<string> = new Set(['http', 'input']);
+
+export function mayRetryStep(error: ErrorInfo | undefined): boolean {
+  if (error === undefined) return true;
+  if (NEVER_RETRIED.has(error.code) || error.code.startsWith('TEMPLATE_')) return false;
+  return error.retryable || !KNOWS_BETTER.has(error.category);
+}
 
 export const CANCELLED: ErrorInfo = Object.freeze({
   category: 'cancelled',

@@ -1,7 +1,7 @@
-import type { Outcome, StoredValue } from '../contracts/values.ts';
+import type { ArtifactRef, Outcome, StoredValue } from '../contracts/values.ts';
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
-import { isObject, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
+import { artifactsOf, isObject, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
 import type { CompiledPipeline } from './pipeline-plan.ts';
 
 /**
@@ -19,6 +19,8 @@ export interface PipelineState {
   readonly jumps: number;
   readonly results: Readonly<Record<string, StoredValue>>;
   readonly previous: StoredValue | undefined;
+  /** What its tasks have stored outside of the log. */
+  readonly artifacts: readonly ArtifactRef[];
   /** What the pipeline has assigned: to ctx (by path), to the iteration, and to names of its own. */
   readonly ctxSet: JsonObject;
   readonly iterSet: JsonObject;
@@ -40,6 +42,7 @@ export const PIPELINE_START: PipelineState = Object.freeze({
   jumps: 0,
   results: {},
   previous: undefined,
+  artifacts: [],
   ctxSet: {},
   iterSet: {},
   locals: {},
@@ -119,7 +122,21 @@ export function resumePipeline(
 function ended(state: PipelineState, task: string, payload: JsonObject): PipelineState {
   const result = storedValueOf(payload['result']) ?? { value: null };
   const after = recorded(assigned(state, objectOf(payload['set'])));
-  return { ...after, results: { ...after.results, [task]: result }, previous: result, attempt: 1, isStarted: false };
+  const results = { ...after.results, [task]: result };
+  const told = withArtifacts(after, objectOf(payload['outcome']));
+  return { ...told, results, previous: result, attempt: 1, isStarted: false };
+}
+
+/** An event can name so many; a step that makes more lists them in an artifact of its own. */
+const MAX_ARTIFACTS = 1000;
+
+/** Takes in what a task's outcome says that it has stored. */
+export function withArtifacts(state: PipelineState, outcome: JsonObject): PipelineState {
+  const made = artifactsOf(objectOf(outcome['meta'])['artifacts']);
+  if (made.length === 0) return state;
+  const known = new Set(state.artifacts.map(({ uri }) => uri));
+  const fresh = made.filter(({ uri }) => !known.has(uri));
+  return { ...state, artifacts: [...state.artifacts, ...fresh].slice(0, MAX_ARTIFACTS) };
 }
 
 /** Where it goes on after a task, by the recorded action or, without rules, by how the task ended. */

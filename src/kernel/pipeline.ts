@@ -12,7 +12,15 @@ import { isObject, type JsonObject } from './payload-reader.ts';
 import { errorOfOutcome, type Judgement, judge } from './pipeline-judge.ts';
 import type { CompiledTask } from './pipeline-plan.ts';
 import { type PipelineContext, PipelineScopes, type TaskOutcome } from './pipeline-scope.ts';
-import { assigned, jumpTarget, moved, PIPELINE_START, type PipelineState, recorded } from './pipeline-state.ts';
+import {
+  assigned,
+  jumpTarget,
+  moved,
+  PIPELINE_START,
+  type PipelineState,
+  recorded,
+  withArtifacts,
+} from './pipeline-state.ts';
 import { templateValue } from './step-values.ts';
 
 /** What the runner has to do now, and what to record first. */
@@ -167,7 +175,7 @@ class Machine {
     const { task } = compiled;
     const isDone = outcome.status === 'ok' && action.do !== 'fail';
     const results = { ...judged.results, [task.name]: result };
-    let state: PipelineState = { ...judged, results, previous: result };
+    let state: PipelineState = { ...withArtifacts(judged, told), results, previous: result };
     try {
       if (isDone) state = this.#assignAll(state, [compiled.set], task, outcome);
       state = this.#assignAll(state, compiled.finally, task, outcome);
@@ -220,7 +228,8 @@ class Machine {
       const { kind, code, message, retryable } = state.end.error;
       const error = { category: kind, code, message, retryable };
       const result = state.previous === undefined ? {} : { result: state.previous };
-      return { do: 'end', state, events, set: state.ctxSet, settled: { status: 'failed', error, ...result } };
+      const settled = { status: 'failed', error, ...result, ...artifactsIn(state) } as const;
+      return { do: 'end', state, events, set: state.ctxSet, settled };
     }
     const result = state.previous ?? { value: null };
     try {
@@ -231,11 +240,12 @@ class Machine {
         state: final,
         events,
         set: final.ctxSet,
-        settled: { status: 'completed', result, ...several },
+        settled: { status: 'completed', result, ...several, ...artifactsIn(state) },
       };
     } catch (thrown) {
       const error = errorInfo(passNeeds(thrown), 'template');
-      return { do: 'end', state, events, set: state.ctxSet, settled: { status: 'failed', error, result } };
+      const settled = { status: 'failed', error, result, ...artifactsIn(state) } as const;
+      return { do: 'end', state, events, set: state.ctxSet, settled };
     }
   }
 
@@ -288,6 +298,8 @@ class Machine {
     };
   }
 }
+
+const artifactsIn = ({ artifacts }: PipelineState) => (artifacts.length === 0 ? {} : { artifacts });
 
 /** The keys of an input are variables of a program: one that came out undefined is there, and is null. */
 function allNamed(source: unknown, rendered: JsonObject): JsonObject {

@@ -122,6 +122,58 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         expect(status.completedAt).toBeDefined();
       });
 
+      test('WE-2.1.2a the status of a run has its times, its substatus and a message; the end only when it has ended', async () => {
+        const file = fresh();
+        const ref = await start(playbook(`- {step: start, tool: {kind: probe, file: ${file}, delay_ms: 1500}}`));
+        // What has just begun is shown within a quarter of a second.
+        await seen(ref, 'TaskStarted');
+        const running = await under.engine.getRunStatus(ref);
+        expect(running).toMatchObject({ runId: ref.runId, status: 'RUNNING', startedAt: expect.stringMatching(/Z$/) });
+        expect(running).not.toHaveProperty('completedAt');
+        await under.engine.signal(ref, { signalId: 'p', type: 'PAUSE' });
+        const paused = await under.engine.getRunStatus(ref);
+        expect(paused).toMatchObject({
+          status: 'PAUSED',
+          substatus: 'DRAINING',
+          message: expect.stringContaining('1 in-flight task'),
+        });
+        expect(paused).not.toHaveProperty('completedAt');
+        await seen(ref, 'StepCompleted');
+        expect(await under.engine.getRunStatus(ref)).not.toHaveProperty('substatus');
+        await under.engine.signal(ref, { signalId: 'r', type: 'RESUME' });
+        const events = await ended(ref);
+        const status = await under.engine.getRunStatus(ref);
+        expect(status).toEqual({
+          runId: ref.runId,
+          status: 'COMPLETED',
+          startedAt: of(events, 'RunStarted')[0]?.payload?.['startedAt'],
+          completedAt: lastOf(events).payload?.['completedAt'],
+        });
+      });
+
+      test('WE-2.1.3a every event carries tenant, project, environment, run and both attempts', async () => {
+        const file = fresh();
+        const events = await run(
+          playbook(`
+- step: start
+  loop: {in: [1, 2], iterator: n}
+  tool: {kind: effect, file: ${file}, label: "{{ n }}"}
+  next: {arcs: [{step: last}]}
+- {step: last, spec: {policy: {failure: {retry: {attempts: 2, delay: 0}}}}, tool: {kind: probe, file: ${file}, fail: 1}}
+`),
+        );
+        expect(events.length).toBeGreaterThan(20);
+        for (const event of events) {
+          const { runId } = events[0]!;
+          expect(event).toMatchObject({ ...SCOPE, runId });
+          expect([event.eventType, event.engineAttemptId >= 1, event.logicalAttemptId >= 1]).toEqual([
+            event.eventType,
+            true,
+            true,
+          ]);
+        }
+      });
+
       test('NE-D1 exclusive and inclusive arcs, args, a join and ctx', async () => {
         const events = await run(
           playbook(`
@@ -561,6 +613,19 @@ export function engineSuite(name: string, factory: EngineFactory): void {
         }
         const has = Object.keys(capabilities).find((capability) => capabilities[capability]?.native !== undefined)!;
         expect(await started(has, 'reject')).toMatchObject({ validationReport: { status: 'VALID', warnings: [] } });
+      });
+
+      test('WE-2.1c the engine is chosen before: a context without a concrete one starts nothing', async () => {
+        const planRef = await keep(playbook('- {step: start, tool: {kind: noop}}'));
+        for (const targetAdapter of ['any', 'auto', undefined, '']) {
+          const context = { ...SCOPE, runId: randomUUID(), targetAdapter } as never as Parameters<
+            Engine['startRun']
+          >[1];
+          await expect(under.engine.startRun(planRef, context), String(targetAdapter)).rejects.toMatchObject({
+            code: 'SCHEMA_VALIDATION_FAILED',
+          });
+          expect(await under.store.findRun(context.runId)).toBeUndefined();
+        }
       });
 
       test('WE-2.1.3b another tenant finds no run, and a reference without its parts is refused', async () => {

@@ -42,11 +42,14 @@ export const NO_POLICY: PolicyPort = {
 
 /** A line that a task printed. */
 export interface LogLine {
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly environmentId: string;
   readonly runId: string;
   readonly stepId: string;
   readonly entity: string;
-  /** Of the step. */
-  readonly attempt: number;
+  readonly logicalAttemptId: number;
+  readonly engineAttemptId: number;
   readonly stream: 'stdout' | 'stderr' | 'log';
   readonly line: string;
 }

@@ -1,4 +1,5 @@
 import type { Plan, Task } from '../contracts/plan.ts';
+import type { ArtifactRef } from '../contracts/values.ts';
 import { compileValue } from '../kernel/expressions/compile-value.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
 import { renderFields } from '../kernel/pipeline.ts';
@@ -7,7 +8,7 @@ import type { PipelineState } from '../kernel/pipeline-state.ts';
 import { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
 import type { Redactor } from '../lib/redact.ts';
 import { resolveSecretReferences } from '../lib/secrets.ts';
-import type { CallContext, CallPlace, EffectClass, Tool, ToolOutcome } from '../tools/tool.ts';
+import type { ArtifactStore, CallContext, CallPlace, EffectClass, Tool, ToolOutcome } from '../tools/tool.ts';
 import { callChild } from './child-call.ts';
 import type { Deadline } from './deadline.ts';
 import type { FactBuffer } from './fact-buffer.ts';
@@ -68,27 +69,35 @@ export class TaskCalls {
     const input = this.#ports.tools.prepare(tool, fields);
     const effectClass = declaredClass(task, resolved.task) ?? tool.classify(input);
     const timeoutMs = effectClass === 'write' ? Math.min(limit.timeoutMs, WRITE_TIMEOUT_MS) : limit.timeoutMs;
+    const made: ArtifactRef[] = [];
     const context: CallContext = {
       place,
       signal: limit.signal,
       timeoutMs,
       effectClass,
-      artifacts: this.#ports.artifacts,
+      artifacts: noting(this.#ports.artifacts, made),
       log: (stream, line) =>
         this.#ports.log?.({
+          tenantId,
+          projectId,
+          environmentId,
           runId,
           stepId: unit.stepId,
           entity,
-          attempt: unit.attempt,
+          logicalAttemptId: unit.attempt,
+          engineAttemptId: this.#host.engineAttempt,
           stream,
           line: this.#redactor.redact(line),
         }),
       secret: (name) => this.#secret(name),
     };
-    if (effectClass === 'write') return this.#write(tool, task, input, place, context, state, limit);
     // Code whose effect nobody stated must not run before what led to it is on disk.
     if (effectClass === 'undeclared') await this.#facts.record();
-    return limit.race(tool.call(input, context));
+    const calling =
+      effectClass === 'write'
+        ? this.#write(tool, task, input, place, context, state, limit)
+        : limit.race(tool.call(input, context));
+    return withMade(await calling, made);
   }
 
   #write(
@@ -157,6 +166,28 @@ export class TaskCalls {
     );
     return { task: named, input: { ...called.fields } };
   }
+}
+
+/** The store, which notes what a call puts there: it belongs to what its step has made. */
+function noting(artifacts: ArtifactStore, made: ArtifactRef[]): ArtifactStore {
+  return {
+    name: artifacts.name,
+    get: (uri) => artifacts.get(uri),
+    async put(bytes, kind) {
+      const stored = await artifacts.put(bytes, kind);
+      const { uri, sha256, sizeBytes, expiresAt } = stored;
+      made.push({ uri, kind, sha256, sizeBytes, ...(expiresAt === undefined ? {} : { expiresAt }) });
+      return stored;
+    },
+  };
+}
+
+function withMade(outcome: ToolOutcome, made: readonly ArtifactRef[]): ToolOutcome {
+  if (made.length === 0) return outcome;
+  const said = outcome.meta?.['artifacts'];
+  const told = Array.isArray(said) ? (said as Partial<ArtifactRef>[]) : [];
+  const rest = made.filter(({ uri }) => !told.some((ref) => ref.uri === uri));
+  return { ...outcome, meta: { ...outcome.meta, artifacts: [...told, ...rest] } };
 }
 
 const SECRET_PLANS = new WeakMap<Plan, boolean>();

@@ -16,7 +16,17 @@ afterAll(async () => {
   await database.drop();
 });
 
-const place = (runId: string) => ({ runId, stepId: 'a', entity: 'a/get:1', attempt: 1, stream: 'stdout' as const });
+const place = (runId: string) => ({
+  runId,
+  stepId: 'a',
+  entity: 'a/get:1',
+  logicalAttemptId: 1,
+  engineAttemptId: 1,
+  tenantId: 'acme',
+  projectId: 'main',
+  environmentId: 'test',
+  stream: 'stdout' as const,
+});
 
 test('lines of several writers are read once each, in the order of their writer', async () => {
   const run = sampleRun(randomUUID());

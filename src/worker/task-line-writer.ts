@@ -32,7 +32,7 @@ export class TaskLineWriter {
     this.#writer = writer;
   }
 
-  write({ runId, stepId, entity, attempt, stream, line }: LogLine): void {
+  write({ runId, stepId, entity, logicalAttemptId: attempt, stream, line }: LogLine): void {
     const count = (this.#counts.get(runId) ?? 0) + 1;
     if (count === 1 && this.#counts.size >= MAX_RUNS) this.#counts.delete(this.#counts.keys().next().value as string);
     this.#counts.set(runId, count);

@@ -1,5 +1,7 @@
+import { Compile } from 'typebox/compile';
 import { AppError } from '../contracts/errors.ts';
 import type { Task } from '../contracts/plan.ts';
+import { ArtifactRef } from '../contracts/values.ts';
 import type { TaskOutcome } from '../kernel/pipeline-scope.ts';
 import type { ArtifactStore, ToolOutcome } from '../tools/tool.ts';
 import { storeResult } from './store-result.ts';
@@ -12,8 +14,14 @@ export async function toTaskOutcome(
   millis: number,
 ): Promise<TaskOutcome> {
   const { meta, http, pg, py } = clean;
+  const made = refsOf(meta?.['artifacts']);
   const rest = {
-    meta: { ...meta, duration_ms: Math.round(millis), ...(http ? { http_status: http.status } : {}) },
+    meta: {
+      ...meta,
+      ...(made ? { artifacts: made } : {}),
+      duration_ms: Math.round(millis),
+      ...(http ? { http_status: http.status } : {}),
+    },
     ...(http ? { http } : {}),
     ...(pg ? { pg } : {}),
     ...(py ? { py } : {}),
@@ -31,6 +39,13 @@ export async function toTaskOutcome(
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs }),
   };
   return { status: 'error', error, ...rest, ...(result ? { result } : {}) };
+}
+
+const refCheck = Compile(ArtifactRef);
+
+/** What a tool says that it has stored, without what is no reference: the log would not take it. */
+function refsOf(said: unknown): ArtifactRef[] | undefined {
+  return Array.isArray(said) ? said.filter((ref): ref is ArtifactRef => refCheck.Check(ref)).slice(0, 1000) : undefined;
 }
 
 /** What the destination asked for wins over a shorter backoff. */

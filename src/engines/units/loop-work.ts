@@ -106,6 +106,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
     index,
     durationMs: settled.durationMs,
     ...(settled.outcome === undefined ? {} : { outcome: settled.outcome }),
+    ...(settled.artifacts === undefined ? {} : { artifacts: settled.artifacts }),
     ...(Object.keys(set).length === 0 ? {} : { set: { ...set } }),
   };
   const entity = unitEntity(stepId, index);
