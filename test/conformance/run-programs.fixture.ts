@@ -8,8 +8,10 @@ import type { EngineName, EngineRunRef } from '../../src/contracts/values.ts';
 import type { Engine } from '../../src/engines/engine.ts';
 import { checkedLog } from '../../src/engines/native/native.fixture.ts';
 import type { PlanSource } from '../../src/engines/plan-ref.ts';
+import { canonicalJson } from '../../src/lib/canonical-json.ts';
 import type { PostgresStore } from '../../src/store/postgres-store.ts';
 import type { ArtifactStore } from '../../src/tools/tool.ts';
+import { diffLines } from './diff-lines.ts';
 import { normalise } from './normalise.ts';
 import type { Program } from './programs.fixture.ts';
 
@@ -28,8 +30,27 @@ const PATIENCE_MS = 100_000;
 /** Programs under way at once: their timers run side by side, and the machine is small. */
 const AT_ONCE = 8;
 
-/** The normalised logs of all programs by title, each proven legal, chained and replayable before. */
-export async function runPrograms(on: Contestant, programs: readonly Program[]): Promise<Map<string, string[]>> {
+/** The normalised logs of all programs by title, each proven legal, chained and replayable before. Closes the engine. */
+export async function logsOf(on: Contestant, programs: readonly Program[]): Promise<Map<string, string[]>> {
+  try {
+    return await runPrograms(on, programs);
+  } finally {
+    await on.close();
+  }
+}
+
+/** What differs, program by program; nothing for equal logs. */
+export function differences(left: ReadonlyMap<string, string[]>, right: ReadonlyMap<string, string[]>): string {
+  if (canonicalJson([...left.keys()].sort()) !== canonicalJson([...right.keys()].sort()))
+    return 'not the same programs';
+  return [...left]
+    .map(([title, lines]) => ({ title, diff: diffLines(lines, right.get(title) as string[]) }))
+    .filter(({ diff }) => diff !== '')
+    .map(({ title, diff }) => `${title}\n${diff}`)
+    .join('\n\n');
+}
+
+async function runPrograms(on: Contestant, programs: readonly Program[]): Promise<Map<string, string[]>> {
   const lines = new Map<string, string[]>();
   const queue = [...programs];
   const lane = async (): Promise<void> => {
