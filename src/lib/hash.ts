@@ -16,14 +16,15 @@ export function sha256(data: string | Uint8Array): Buffer {
 export function hmacSha256Hex(key: string, data: string): string {
   const length = 64 + Buffer.byteLength(data);
   const inner = length <= scratch.length ? scratch.subarray(0, length) : Buffer.allocUnsafe(length);
-  inner.fill(0x36, 0, 64);
-  outer.fill(0x5c, 0, 64);
+  inner.fill(0x36, key.length, 64);
+  outer.fill(0x5c, key.length, 64);
   for (let i = 0; i < key.length; i++) {
-    inner[i] = key.charCodeAt(i) ^ 0x36;
-    outer[i] = key.charCodeAt(i) ^ 0x5c;
+    const byte = key.charCodeAt(i);
+    inner[i] = byte ^ 0x36;
+    outer[i] = byte ^ 0x5c;
   }
   inner.write(data, 64);
-  outer.write(sha256Hex(inner), 64, 'hex');
+  outer.write(crypto.hash('sha256', inner, 'binary'), 64, 'latin1');
   return sha256Hex(outer);
 }
 

@@ -19,6 +19,9 @@ export interface GroupCommitOptions<Call, Answer> {
   readonly write: (calls: readonly Call[]) => Promise<Answer[]>;
 }
 
+/** Below this many calls the fixed cost of another batch outweighs what doing two at once gains. */
+const SMALLEST_SHARE = 8;
+
 /**
  * Coalesces concurrent appends into few transactions. A run is in at most one batch at a time: a second one would only
  * wait for the first one's row lock, and hold up all of its neighbours meanwhile.
@@ -60,14 +63,18 @@ export class GroupCommit<Call extends GroupedCall, Answer> {
   }
 
   #take(): Waiting<Call, Answer>[] {
+    const { maxInFlight, maxEvents } = this.#options;
     const batch: Waiting<Call, Answer>[] = [];
     const rest: Waiting<Call, Answer>[] = [];
     const mine = new Set<number>();
     const held = new Set<number>();
     let events = 0;
+    // Producers that wait for their answers all come back at once. Were they all in one batch, this process and the
+    // database would take turns, each idle while the other works; as several, they work at the same time.
+    const share = Math.max(SMALLEST_SHARE, Math.ceil(this.#queue.length / (maxInFlight - this.#inFlight)));
     for (const waiting of this.#queue) {
       const { runKey, events: own } = waiting.call;
-      const full = events > 0 && events + own.length > this.#options.maxEvents;
+      const full = batch.length >= share || (events > 0 && events + own.length > maxEvents);
       if (full || held.has(runKey) || (this.#busy.has(runKey) && !mine.has(runKey))) {
         rest.push(waiting);
         // What comes later of this run must not overtake.

@@ -175,7 +175,7 @@ export class PostgresStore implements Store {
       const runId = (events[0] as RunEventWrite).runId;
       run = this.#runs.get(runId) ?? (await this.findRun(runId));
       if (!run) throw new AppError('RUN_NOT_FOUND', `There is no run ${runId}`, { runId });
-      for (const { event } of prepared) {
+      for (const event of events) {
         const problem = identityProblem(run, event);
         if (problem) throw problem;
       }
@@ -346,8 +346,18 @@ function checkCallSize(events: readonly PreparedEvent[]): void {
 
 /** Events of a run share its scope and its plan; rows hold neither, so a difference would be lost. */
 function identityProblem(run: Omit<RunIdentity, 'runKey'>, event: RunEventWrite): AppError | undefined {
+  // Written out, because it runs for every event.
+  if (
+    run.runId === event.runId &&
+    run.tenantId === event.tenantId &&
+    run.projectId === event.projectId &&
+    run.environmentId === event.environmentId &&
+    run.planId === event.planId &&
+    run.planVersion === event.planVersion
+  ) {
+    return undefined;
+  }
   const wrong = IDENTITY.filter((field) => run[field] !== event[field]);
-  if (wrong.length === 0) return undefined;
   const problems = wrong.map((field) => ({
     path: `/${field}`,
     message: `is '${event[field]}', but the run has '${run[field]}'`,

@@ -21,7 +21,6 @@ export type HashedEnvelope = Omit<RunEventWrite, 'payload'>;
 
 /** Written out because it runs for every event; a test compares it with the general canonical form. */
 export function canonicalEnvelope(e: HashedEnvelope, digest: string): string {
-  const text = JSON.stringify;
   const run = runText(e);
   const entity = e.entity === undefined ? '' : `"entity":${text(e.entity)},`;
   const stepId = e.stepId === undefined ? '' : `"stepId":${text(e.stepId)},`;
@@ -55,7 +54,6 @@ function runText(e: HashedEnvelope): RunText {
   ) {
     return known;
   }
-  const text = JSON.stringify;
   const { planId, planVersion, tenantId, projectId, environmentId } = e;
   const fresh: RunText = {
     // A copy: the event itself may be changed by its owner, and would keep its payload in memory here.
@@ -68,6 +66,10 @@ function runText(e: HashedEnvelope): RunText {
   runTexts.set(e.runId, fresh);
   return fresh;
 }
+
+/** Most texts need no escapes, and quoting those is a third of the work. */
+const text = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
+const PLAIN = /^[ !#-[\]-~]*$/;
 
 export function recordHash(envelope: HashedEnvelope, digest: string): string {
   return sha256Hex(canonicalEnvelope(envelope, digest));
