@@ -1,11 +1,15 @@
 import { randomUUID } from 'node:crypto';
+import type { Plan } from '../contracts/plan.ts';
 import { isTerminal } from '../contracts/states.ts';
 import type { EngineRunRef } from '../contracts/values.ts';
 import type { EngineRuntime } from '../runtime/engine-parts.ts';
 import type { Context } from './context.ts';
+import { expectedSteps } from './expected-steps.ts';
+import { listenForKeys } from './keys.ts';
 import { type Progress, progressFor } from './progress.ts';
 import { RunTree } from './run-tree.ts';
 import { endExit, printEnd } from './summary.ts';
+import type { TaskLog } from './task-log.ts';
 import { catchUp, hasEnded, watchRun } from './watch-run.ts';
 
 const SETTLE_MS = 50;
@@ -15,25 +19,53 @@ export async function driveRun(
   context: Context,
   runtime: EngineRuntime,
   runId: string,
-  options: { readonly skipPast?: boolean; readonly sink?: (progress: Progress) => void } = {},
+  options: { readonly skipPast?: boolean; readonly logs?: TaskLog } = {},
 ): Promise<number> {
   const { terminal, session } = context;
   const store = await session.store();
   const tree = new RunTree(runId);
   if (options.skipPast) await catchUp(store, tree);
-  const progress = progressFor(tree, terminal);
-  options.sink?.(progress);
+  const { logs } = options;
+  const progress = progressFor(tree, terminal, {
+    total: totalSteps(runtime, tree),
+    hint: () => (logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, Ctrl-C pauses` : 'Ctrl-C pauses'),
+  });
+  logs?.connect(progress);
   const stop = new AbortController();
   const interrupts = new Interrupts(context, runtime, runId, progress, stop);
+  const letKeysGo = logs && terminal.hints.live && !terminal.json ? listenForKeys({ l: logs.toggle }) : undefined;
   try {
     await watchRun({ store, progress: () => progress, signal: stop.signal }, tree);
   } finally {
     interrupts.end();
+    letKeysGo?.();
     progress.end();
   }
   if (interrupts.left !== undefined && !hasEnded(tree)) return interrupts.leave(tree);
   await printEnd(context, tree);
   return endExit(tree);
+}
+
+/** How many steps the run will have; its plan is fetched when the log has named it. */
+function totalSteps(runtime: EngineRuntime, tree: RunTree): () => number | undefined {
+  let plan: Plan | undefined;
+  let isAsked = false;
+  let known: { readonly seq: number; readonly total: number | undefined } | undefined;
+  return () => {
+    if (tree.planRef && !isAsked) {
+      isAsked = true;
+      runtime.plans.fetch(tree.planRef).then(
+        (found) => {
+          plan = found.plan;
+        },
+        // The engine says what is wrong with a plan; the display goes on without a total.
+        () => {},
+      );
+    }
+    if (!plan) return undefined;
+    if (known?.seq !== tree.lastSeq) known = { seq: tree.lastSeq, total: expectedSteps(plan, tree) };
+    return known.total;
+  };
 }
 
 /** Once: pause and drain. Twice, or asked to terminate: hand back what is in flight and leave. Nothing is lost. */

@@ -1,6 +1,6 @@
 import type { RunTree, StepLine } from './run-tree.ts';
-import { stepLine, treeLines } from './show-tree.ts';
-import { clean, displayWidth, type Terminal } from './terminal.ts';
+import { progressBar, stepLine, treeLines } from './show-tree.ts';
+import { clean, crop, displayWidth, duration, type Terminal } from './terminal.ts';
 
 /** Shows a run while it goes on. */
 export interface Progress {
@@ -12,10 +12,17 @@ export interface Progress {
   end(): void;
 }
 
-export function progressFor(tree: RunTree, terminal: Terminal): Progress {
+/** What the last line of a live display says beside how far the run is. */
+export interface StatusLine {
+  /** How many steps there will be, where that is known. */
+  readonly total: () => number | undefined;
+  readonly hint: () => string;
+}
+
+export function progressFor(tree: RunTree, terminal: Terminal, status: StatusLine): Progress {
   if (terminal.json) return terminal.verbose ? new PlainProgress(terminal, (line) => terminal.note(line)) : SILENT;
   return terminal.hints.live
-    ? new LiveProgress(tree, terminal)
+    ? new LiveProgress(tree, terminal, status)
     : new PlainProgress(terminal, (line) => terminal.print(line));
 }
 
@@ -70,15 +77,17 @@ const SHOW_CURSOR = '\u001b[?25h';
 class LiveProgress implements Progress {
   readonly #tree: RunTree;
   readonly #terminal: Terminal;
+  readonly #status: StatusLine;
   readonly #timer: NodeJS.Timeout;
   readonly #offResize: () => void;
   readonly #showCursor = (): void => this.#terminal.write(SHOW_CURSOR);
   #painted: readonly string[] = [];
   #frame = 0;
 
-  constructor(tree: RunTree, terminal: Terminal) {
+  constructor(tree: RunTree, terminal: Terminal, status: StatusLine) {
     this.#tree = tree;
     this.#terminal = terminal;
+    this.#status = status;
     this.#timer = setInterval(() => this.#paint(), FRAME_MS);
     this.#offResize = terminal.onResize(() => this.#paint());
     terminal.write(HIDE_CURSOR);
@@ -105,16 +114,36 @@ class LiveProgress implements Progress {
   }
 
   #paint(): void {
-    const { columns, rows, hints, symbols } = this.#terminal;
+    const { columns, rows, hints } = this.#terminal;
     const frames = [...(hints.unicode ? SPINNERS.unicode : SPINNERS.ascii)];
     const spinner = frames[this.#frame++ % frames.length]!;
     // One column is left free: a terminal that wraps at once would count one line as two.
-    const all = treeLines(this.#tree, this.#terminal, { now: Date.now(), spinner, width: columns - 1 });
-    const room = rows - 2;
-    const lines =
-      all.length <= room ? all : [`${symbols.more} ${all.length - room + 1} more above`, ...all.slice(1 - room)];
+    const width = columns - 1;
+    const lines = treeLines(this.#tree, this.#terminal, {
+      now: Date.now(),
+      spinner,
+      width,
+      bars: width >= 60,
+      rows: Math.max(2, rows - 3),
+    });
+    lines.push(this.#statusLine(width));
     this.#terminal.write(`${this.#erase()}${lines.map((line) => `${line}\n`).join('')}`);
     this.#painted = lines;
+  }
+
+  #statusLine(width: number): string {
+    const { symbols } = this.#terminal;
+    const steps = [...this.#tree.steps.values()];
+    const ended = steps.filter(({ mark }) => mark !== 'waiting' && mark !== 'running').length;
+    const total = this.#status.total();
+    const { startedAt } = this.#tree;
+    const parts: string[] = [];
+    if (total !== undefined && width >= 40)
+      parts.push(progressBar(ended, total, Math.min(30, width >> 2), this.#terminal));
+    parts.push(total === undefined ? `${ended} step${ended === 1 ? '' : 's'} done` : `${ended}/${total} steps`);
+    if (startedAt !== undefined) parts.push(duration(Math.max(0, Date.now() - startedAt)));
+    if (width >= 60) parts.push(this.#status.hint());
+    return this.#terminal.paint('dim', crop(parts.join('  '), width, symbols.more));
   }
 
   /** Back to where the picture began. After a resize its lines may take more rows than they did. */

@@ -130,7 +130,7 @@ function takeStep(run: RunFacts, step: StepFacts, record: StoredRecord, payload:
     step.error = payload['error'] as ErrorInfo | undefined;
     const said = payload['durationMs'];
     const since = step.startedAt === undefined ? undefined : Date.parse(record.emittedAt) - step.startedAt;
-    step.durationMs = step.loop || typeof said !== 'number' ? since : said;
+    step.durationMs = step.loop || step.children.size > 0 || typeof said !== 'number' ? since : said;
   };
   switch (record.eventType) {
     case 'StepScheduled':

@@ -1,6 +1,6 @@
 import type { RunEventRecord } from '../contracts/envelope.ts';
 import type { RunStatus } from '../contracts/states.ts';
-import type { ErrorInfo, StoredValue } from '../contracts/values.ts';
+import type { ErrorInfo, PlanRef, StoredValue } from '../contracts/values.ts';
 
 export type StepMark = 'waiting' | 'running' | 'done' | 'failed' | 'skipped';
 
@@ -8,6 +8,8 @@ export interface StepLine {
   readonly stepId: string;
   mark: StepMark;
   attempt: number;
+  /** How often its task was called, where a policy calls it again. */
+  tries: number;
   /** By the clock of whoever wrote the events. */
   startedAt: number | undefined;
   durationMs: number | undefined;
@@ -25,6 +27,7 @@ export class RunTree {
   readonly runId: string;
   readonly steps = new Map<string, StepLine>();
   status: RunStatus | undefined;
+  planRef: PlanRef | undefined;
   startedAt: number | undefined;
   endedAt: number | undefined;
   result: StoredValue | undefined;
@@ -56,6 +59,7 @@ export class RunTree {
         stepId,
         mark: 'waiting',
         attempt: 1,
+        tries: 1,
         startedAt: undefined,
         durationMs: undefined,
         loop: undefined,
@@ -72,6 +76,7 @@ export class RunTree {
       case 'PlaybookExecutionRequested':
         this.status = 'PENDING';
         this.startedAt = at;
+        this.planRef = payload['planRef'] as PlanRef | undefined;
         return;
       case 'RunStarted':
       case 'RunResumed':
@@ -107,14 +112,16 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
     step.mark = mark;
     const said = payload['durationMs'];
     step.durationMs = typeof said === 'number' ? said : step.startedAt === undefined ? undefined : at - step.startedAt;
-    // A loop's own event has no time of its own.
-    if (step.loop && step.startedAt !== undefined) step.durationMs = at - step.startedAt;
+    // A loop's own event has no time of its own, and a step that waited for a run counts its last turn only.
+    const isLong = step.loop !== undefined || step.children.length > 0;
+    if (isLong && step.startedAt !== undefined) step.durationMs = at - step.startedAt;
   };
   const errorOf = (): ErrorInfo | undefined => payload['error'] as ErrorInfo | undefined;
   switch (event.eventType) {
     case 'StepScheduled':
       step.mark = 'waiting';
       step.attempt = event.logicalAttemptId;
+      step.tries = 1;
       step.note = undefined;
       step.loop = undefined;
       break;
@@ -156,6 +163,12 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       step.loop ??= { count: undefined, ended: 0, failed: 0 };
       step.loop.ended++;
       if (event.eventType === 'LoopIterationFailed') step.loop.failed++;
+      break;
+    case 'TaskAttemptStarted':
+    case 'TaskDone':
+    case 'TaskFailed':
+      // Iterations have tries of their own, and there are too many of them to show.
+      if (!step.loop) step.tries = Math.max(step.tries, Number(payload['attempt'] ?? payload['attempts'] ?? 1));
       break;
     case 'WaitStarted': {
       const { kind, childRunId } = payload;

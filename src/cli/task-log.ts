@@ -3,15 +3,43 @@ import { placeName } from './place-name.ts';
 import type { Progress } from './progress.ts';
 import { clean } from './terminal.ts';
 
+/** What is shown at once to somebody who asks in the middle of a run. */
+const KEPT = 20;
+
+export interface TaskLog {
+  readonly log: (line: LogLine) => void;
+  /** Shows what tasks print from now on, and what they printed last; or stops to. */
+  readonly toggle: () => void;
+  readonly isShown: () => boolean;
+  readonly connect: (progress: Progress) => void;
+}
+
 /** Leads what tasks print to the display, which exists only after the worker does. */
-export function taskLog(wanted: boolean): { log: (line: LogLine) => void; connect: (progress: Progress) => void } {
+export function taskLog(wanted: boolean): TaskLog {
   let progress: Progress | undefined;
+  let isShown = wanted;
+  const kept: string[] = [];
   return {
     log: ({ entity, line }) => {
-      if (wanted) progress?.say(`${placeName(entity)} | ${clean(line, 2000)}`);
+      const text = `${placeName(entity)} | ${clean(line, 2000)}`;
+      if (isShown && progress) {
+        progress.say(text);
+        return;
+      }
+      kept.push(text);
+      if (kept.length > KEPT) kept.shift();
     },
+    toggle: () => {
+      isShown = !isShown;
+      if (!isShown) return;
+      if (kept.length === 0) progress?.say('Tasks have printed nothing since; what they print from now on is shown.');
+      for (const text of kept.splice(0)) progress?.say(text);
+    },
+    isShown: () => isShown,
     connect: (to) => {
       progress = to;
+      // What came before there was a display.
+      if (isShown) for (const text of kept.splice(0)) to.say(text);
     },
   };
 }

@@ -38,5 +38,5 @@ export const resume: Command = async (context) => {
     if (isOther)
       terminal.note(`${unit} is held by ${leaseOwner} until ${leaseExpiresAt?.slice(11, 19)} UTC, unless it renews`);
   }
-  return driveRun(context, runtime, runId, { skipPast: true, sink: logs.connect });
+  return driveRun(context, runtime, runId, { skipPast: true, logs });
 };

@@ -35,5 +35,5 @@ export const retry: Command = async (context) => {
     return 0;
   }
   if (!terminal.json) terminal.print(terminal.paint('dim', `run ${runId.slice(0, 8)} retries ${short}`));
-  return driveRun(context, runtime, runId, { sink: logs.connect });
+  return driveRun(context, runtime, runId, { logs });
 };

@@ -69,7 +69,7 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
     else terminal.print(`next: runledger events ${runId.slice(0, 8)} --follow`);
     return 0;
   }
-  const exit = await driveRun(context, runtime, runId, { sink: logs.connect });
+  const exit = await driveRun(context, runtime, runId, { logs });
   // With --watch the next run has a worker of its own.
   if (args.has('watch')) await session.release(runtime);
   return exit;
