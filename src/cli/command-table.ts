@@ -14,6 +14,8 @@ export interface CommandRow {
   readonly positionals: readonly string[];
   readonly flags: Readonly<Record<string, Flag>>;
   readonly examples: readonly string[];
+  /** What --json prints: one object, or with `lines` one per line. Fields with `?` may be missing; more may be added. */
+  readonly json: string;
   /** More than one line where one is not enough. */
   readonly notes?: string;
   readonly load: () => Promise<Command>;
@@ -59,6 +61,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     ],
     notes:
       'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
+    json: '{runId, status, planId, planVersion, durationMs, result?, error?: {category, code, message, retryable, stepId?}, steps: [{stepId, status: waiting|running|done|failed|skipped, attempt, durationMs?, loop?: {ended, failed}}]}; interrupted: {runId, status, interrupted: true}; with --detach: {runId, status}',
     load: async () => (await import('./commands/run.ts')).run,
   },
   init: {
@@ -67,6 +70,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {},
     examples: ['runledger init my-project', 'runledger init'],
     notes: 'No file that is there is changed: one that differs is refused, and then nothing is written.',
+    json: '{folder, written: [path], kept: [path]}',
     load: async () => (await import('./commands/init.ts')).init,
   },
   compile: {
@@ -82,6 +86,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       'runledger compile examples/branches.yaml --explain',
       'runledger compile examples/branches.yaml --graph mermaid',
     ],
+    json: '{planRef, plan, children: [planRef], warnings: [problem], engine?, reports?}',
     load: async () => (await import('./commands/compile.ts')).compile,
   },
   runs: {
@@ -90,11 +95,13 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {
       status: { summary: 'Only runs of this status', value: 'STATUS', many: true },
       plan: { summary: 'Only runs of this plan', value: 'ID' },
+      since: { summary: 'Only runs created since then: a time, or how long ago (90s, 30m, 12h, 7d)', value: 'TIME' },
       all: { summary: 'Also runs that other runs started' },
       limit,
       before: { summary: 'The page after this one: what `next` of the page before said', value: 'CURSOR' },
     },
-    examples: ['runledger runs', 'runledger runs --status FAILED --limit 5 --json'],
+    examples: ['runledger runs', 'runledger runs --status FAILED --since 24h', 'runledger runs --limit 5 --json'],
+    json: '{runs: [run], next?}; a run: {runId, tenantId, projectId, environmentId, planId, planVersion, createdAt, status?, lastSeq, chainHead, engine, triggerType?, triggerRef?, parentRunId?, retryOf?}',
     load: async () => (await import('./commands/runs.ts')).runs,
   },
   status: {
@@ -102,6 +109,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN'],
     flags: { 'as-of': { summary: 'The state after this event', value: 'SEQ' } },
     examples: ['runledger status latest', 'runledger status latest --as-of 5'],
+    json: '{run, snapshot}; run as in `runs`, snapshot as in schemas/RunSnapshot.schema.json',
     load: async () => (await import('./commands/status.ts')).status,
   },
   events: {
@@ -115,6 +123,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     },
     examples: ['runledger events latest', 'runledger events latest --json > run.jsonl'],
     notes: 'With --json every line is one record, with what `verify` needs to check it.',
+    json: 'lines: the record of an event as in schemas/RunEventRecord.schema.json with proof: {recordHash, chainHash, salt?}; with --canonical: the canonical envelope',
     load: async () => (await import('./commands/events.ts')).events,
   },
   logs: {
@@ -127,6 +136,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     examples: ['runledger logs latest', 'runledger logs latest --step start --json'],
     notes:
       'Lines are kept beside the log of the run, with secrets blanked out. Nothing is proven by them, and the last ones of a worker that was killed are missing. With --json every line is one object.',
+    json: 'lines: {runId, printedAt, stepId, entity, attempt, stream: stdout|stderr|log, line}',
     load: async () => (await import('./commands/logs.ts')).logs,
   },
   result: {
@@ -134,6 +144,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN', '[STEP]'],
     flags: {},
     examples: ['runledger result latest', 'runledger result latest greet --json'],
+    json: 'the result itself',
     load: async () => (await import('./commands/result.ts')).result,
   },
   resume: {
@@ -141,6 +152,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN'],
     flags: { logs, detach },
     examples: ['runledger resume latest'],
+    json: 'as `run`',
     load: async () => (await import('./commands/resume.ts')).resume,
   },
   pause: {
@@ -148,6 +160,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN'],
     flags: {},
     examples: ['runledger pause latest'],
+    json: '{runId, status, substatus?}',
     load: async () => (await import('./commands/pause.ts')).pause,
   },
   cancel: {
@@ -155,6 +168,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN'],
     flags: { reason: { summary: 'Why, for the log', value: 'TEXT' }, detach },
     examples: ['runledger cancel latest --reason "wrong input"'],
+    json: 'as `run`; with --detach: {runId, cancelled: true}',
     load: async () => (await import('./commands/cancel.ts')).cancel,
   },
   retry: {
@@ -167,6 +181,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       detach,
     },
     examples: ['runledger retry latest', 'runledger retry latest --from fetch --plan latest'],
+    json: 'as `run`; with --detach: {runId, retryOf, status}',
     load: async () => (await import('./commands/retry.ts')).retry,
   },
   'skip-step': {
@@ -174,6 +189,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN', 'STEP'],
     flags: {},
     examples: ['runledger skip-step latest notify'],
+    json: '{runId, stepId, skipped: true}',
     load: async () => (await import('./commands/skip-step.ts')).skipStep,
   },
   replay: {
@@ -181,6 +197,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN'],
     flags: {},
     examples: ['runledger replay latest'],
+    json: '{runId, ok: true, decisions, events}, or {runId, ok: false, runSeq, reason, command, recorded?, decided?}',
     load: async () => (await import('./commands/replay.ts')).replay,
   },
   diff: {
@@ -190,6 +207,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     examples: ['runledger diff 1f3a latest', 'runledger diff 1f3a latest --json'],
     notes:
       'Steps are paired by how they were reached, so that the second turn of a cycle meets the second turn. Times are shown where they changed much, and are no difference. The exit code is 1 if the runs differ.',
+    json: '{same, a: {runId, status, planRef, durationMs?}, b: as a, differences: [{what, stepId?, a?, b?}], steps: [{stepId, a?: {durationMs?, attempts, calls}, b?: as a}]}',
     load: async () => (await import('./commands/diff.ts')).diff,
   },
   verify: {
@@ -197,6 +215,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['RUN|FILE'],
     flags: {},
     examples: ['runledger verify latest', 'runledger verify run.jsonl'],
+    json: '{ok: true, records, head: {lastSeq, chainHash}, erased: [runSeq]}',
     load: async () => (await import('./commands/verify.ts')).verify,
   },
   worker: {
@@ -214,6 +233,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       'DATABASE_URL=postgres://localhost/runs runledger worker --tenant acme',
       'TEMPORAL_ADDRESS=localhost:7233 runledger worker --engine temporal',
     ],
+    json: 'lines: {worker, state: working}, and with --logs {runId, stepId, entity, stream, line}',
     load: async () => (await import('./commands/worker.ts')).worker,
   },
   migrate: {
@@ -221,6 +241,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: [],
     flags: { print: { summary: 'Print the SQL and change nothing' } },
     examples: ['DATABASE_URL=postgres://localhost/runs runledger migrate', 'runledger migrate --print'],
+    json: '{applied: [name]}; with --print: {migrations: [{version, name, breaking, sql, checksum}]}',
     load: async () => (await import('./commands/migrate.ts')).migrate,
   },
   doctor: {
@@ -230,6 +251,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     examples: ['runledger doctor', 'runledger doctor --fix'],
     notes:
       'Looks at Node, the configuration, the folder and its disk, the binaries of the embedded Postgres, the database and its schema, alerts, Python, and at runs that are stuck: work that was lost, leases of workers that died, units that fail again and again. --fix restores library links, migrates the schema, makes lost work again from the log and frees abandoned leases.',
+    json: '{ok, findings: [{check, ok, says, cure?, fixed?}]}',
     load: async () => (await import('./commands/doctor.ts')).doctor,
   },
   completion: {
@@ -237,6 +259,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: ['bash|zsh|fish'],
     flags: {},
     examples: ['source <(runledger completion bash)'],
+    json: '{shell, script}',
     load: async () => (await import('./commands/completion.ts')).completion,
   },
   version: {
@@ -244,6 +267,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     positionals: [],
     flags: {},
     examples: ['runledger version --json'],
+    json: '{version, node, platform}',
     load: async () => (await import('./commands/version.ts')).version,
   },
 };

@@ -20,11 +20,18 @@ function usageLine(name: string, row: CommandRow): string {
   return ['runledger', name, ...row.positionals, '[FLAGS]'].join(' ');
 }
 
-export function commandHelp(name: string, row: CommandRow): string {
+/** Words in lines that are not longer than the width; a word that is stays whole. */
+function wrapped(text: string, width: number): string {
+  return text.replace(new RegExp(`(?!$)(.{1,${Math.max(20, width)}})( +|$)`, 'g'), '$1\n').trimEnd();
+}
+
+export function commandHelp(name: string, row: CommandRow, columns = 100): string {
+  const width = Math.min(columns - 1, 100);
   const sections = [`${row.summary}.`, `Usage: ${usageLine(name, row)}`];
-  if (row.notes) sections.push(row.notes);
+  if (row.notes) sections.push(wrapped(row.notes, width));
   const own = Object.entries(row.flags);
   if (own.length > 0) sections.push(`Flags:\n${flagLines(own)}`);
+  sections.push(wrapped(`With --json: ${row.json}`, width));
   sections.push(`Flags of every command:\n${flagLines(Object.entries(COMMON_FLAGS))}`);
   sections.push(`Examples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
   return `${sections.join('\n\n')}\n`;
@@ -50,7 +57,7 @@ export function documentation(): string {
       ([flag, facts]) => `| \`${flagName(flag, facts).replaceAll('|', '\\|')}\` | ${facts.summary} |`,
     );
     const table = flags.length === 0 ? '' : `\n| flag | |\n|---|---|\n${flags.join('\n')}\n`;
-    const notes = row.notes ? `\n${row.notes}\n` : '';
+    const notes = `${row.notes ? `\n${row.notes}\n` : ''}\nWith \`--json\`: ${row.json}\n`;
     return `## ${name}\n\n${row.summary}.\n\n\`\`\`sh\n${row.examples.join('\n')}\n\`\`\`\n${notes}${table}`;
   });
   const common = Object.entries(COMMON_FLAGS).map(
@@ -61,6 +68,14 @@ export function documentation(): string {
 
 A run is named by the beginning of its id, as long as no other run begins so, or by \`latest\`. Errors go to stderr with a
 code, what is wrong, and the next step; the codes are in [errors.md](errors.md).
+
+With \`--json\` stdout holds JSON and nothing else: one object, or one object per line where that is said below (\`lines\`). Errors
+are \`{"error": {code, message, next, problems?}}\` on stderr. The shapes are stable: fields may be added, none is renamed or
+removed within a major version. Fields with \`?\` may be missing.
+
+Colours follow the terminal; \`NO_COLOR\` switches them off, \`FORCE_COLOR\` on. A terminal with \`TERM=dumb\`, a pipe and \`CI\` get
+plain lines instead of a tree that is painted again. Where the locale is not UTF-8, and on Windows outside of Windows Terminal,
+signs are plain ASCII.
 
 | flag of every command | |
 |---|---|

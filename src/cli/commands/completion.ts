@@ -8,7 +8,8 @@ export const completion: Command = async ({ args, terminal }) => {
   const shell = args.positionals[0]!;
   const make = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
   if (!make) throw new AppError('USAGE', `There is completion for ${Object.keys(SHELLS).join(', ')}, not '${shell}'.`);
-  terminal.write(make());
+  if (terminal.json) terminal.printJson({ shell, script: make() });
+  else terminal.write(make());
   return 0;
 };
 

@@ -1,5 +1,7 @@
 import { RUN_ENGINES } from '../../runtime/config.ts';
+import type { LogLine } from '../../worker/ports.ts';
 import type { Command } from '../context.ts';
+import { placeName } from '../place-name.ts';
 import { clean } from '../terminal.ts';
 
 export const worker: Command = async ({ args, terminal, session }) => {
@@ -7,9 +9,13 @@ export const worker: Command = async ({ args, terminal, session }) => {
     process.on('SIGINT', () => resolve(130));
     process.on('SIGTERM', () => resolve(143));
   });
-  const log = args.has('logs')
-    ? (line: { entity: string; line: string }) => terminal.print(`${clean(line.entity)} | ${clean(line.line, 2000)}`)
-    : undefined;
+  const show = ({ runId, stepId, entity, stream, line }: LogLine): void =>
+    terminal.print(
+      terminal.json
+        ? JSON.stringify({ runId, stepId, entity, stream, line })
+        : `${runId.slice(0, 8)} ${placeName(entity)} | ${clean(line, 2000)}`,
+    );
+  const log = args.has('logs') ? show : undefined;
   const [tenantId, projectId] = [args.text('tenant'), args.text('project')];
   const scope = { ...(tenantId === undefined ? {} : { tenantId }), ...(projectId === undefined ? {} : { projectId }) };
   const engine = args.choice('engine', RUN_ENGINES);

@@ -13,6 +13,8 @@ export interface RunQuery {
   readonly topLevel?: boolean | undefined;
   /** Only runs whose id begins so. */
   readonly idPrefix?: string | undefined;
+  /** Only runs that were created then or later. */
+  readonly since?: string | undefined;
   /** Only runs that were created before the one of this key: the next page. */
   readonly beforeKey?: number | undefined;
   readonly limit: number;
@@ -29,7 +31,8 @@ export async function listRuns(postgres: Postgres, query: RunQuery): Promise<Run
       and (not $5::boolean or r.parent_run_id is null)
       and ($6::text is null or starts_with(r.run_id, $6))
       and ($7::bigint is null or r.run_key < $7)
-    order by r.run_key desc limit $8`;
+      and ($8::timestamptz is null or r.created_at >= $8)
+    order by r.run_key desc limit $9`;
   const rows = await postgres.query<RunColumns>({ text }, [
     query.tenantId ?? null,
     query.statuses ? bitsOf(query.statuses) : null,
@@ -38,6 +41,7 @@ export async function listRuns(postgres: Postgres, query: RunQuery): Promise<Run
     query.topLevel ?? false,
     query.idPrefix ?? null,
     query.beforeKey ?? null,
+    query.since ?? null,
     query.limit,
   ]);
   return rows.map(toRun);
