@@ -22,6 +22,8 @@ export interface TemporalWorkerPorts extends Omit<ActivityPorts, 'leases' | 'onE
 }
 
 const AGAIN_MS = 1000;
+/** How long the server waits for the worker that has a workflow in memory before it asks another one. */
+const STICKY_MS = 3000;
 
 /** Polls the task queues of Temporal and does what comes, until it is stopped. */
 export class TemporalWorker {
@@ -94,6 +96,7 @@ export class TemporalWorker {
       workflowBundle: await workflowBundle(),
       activities,
       maxConcurrentActivityTaskExecutions: this.#concurrency,
+      stickyQueueScheduleToStartTimeout: STICKY_MS,
       shutdownGraceTime: this.#drainMs,
       shutdownForceTime: this.#drainMs + 10_000,
       ...(maxActivitiesPerSecond === undefined ? {} : { maxActivitiesPerSecond }),
