@@ -19,9 +19,10 @@ export function expectedSteps(plan: Plan, tree: RunTree): number | undefined {
     const step = planned.get(name);
     if (!step || isBranch(step)) return undefined;
     for (const { step: next } of step.next?.arcs ?? []) {
+      // Met again: a cycle, or a second instance; only a join is one step for all who come.
+      const isKnown = ahead.has(next) || tree.steps.has(next);
+      if (isKnown && (planned.get(next)?.join !== 'all' || (tree.steps.has(next) && !isOpen(next)))) return undefined;
       if (ahead.has(next)) continue;
-      // Back to a step that was there already: a cycle. One that waits to be joined is met again and counted once.
-      if (tree.steps.has(next) && !isOpen(next)) return undefined;
       ahead.add(next);
       queue.push(next);
     }

@@ -44,8 +44,8 @@ export interface CliOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
-  /** Called with all of stdout so far, whenever there is more. */
-  readonly watch?: (stdout: string, signal: (name: NodeJS.Signals) => void) => void;
+  /** Called with all of stdout and stderr so far, whenever there is more. */
+  readonly watch?: (stdout: string, signal: (name: NodeJS.Signals) => void, stderr: string) => void;
 }
 
 export interface CliEnd {
@@ -61,12 +61,14 @@ export function runCli(args: readonly string[], options: CliOptions = {}): Promi
   const child = spawn(process.execPath, [builtCli(), ...args], { cwd: options.cwd ?? ROOT, env });
   let stdout = '';
   let stderr = '';
+  const tell = (): void => options.watch?.(stdout, (name) => child.kill(name), stderr);
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
-    options.watch?.(stdout, (name) => child.kill(name));
+    tell();
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
+    tell();
   });
   child.stdin.on('error', () => {}).end(options.input ?? '');
   return new Promise((done, failed) => {
