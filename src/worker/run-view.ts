@@ -47,8 +47,12 @@ export class RunView {
     this.#behind = false;
   }
 
-  /** Folds own events that were stored, if they follow at once on what is known; else the view is behind. */
-  stored(events: readonly RunEventWrite[], receipts: readonly AppendReceipt[]): void {
+  /**
+   * Folds own events that were stored, if they follow at once on what is known; else the view is behind. Where they are
+   * what was expected, on the state from which it was expected, they are folded already.
+   */
+  stored(events: readonly RunEventWrite[], receipts: readonly AppendReceipt[], expected?: Expected): void {
+    if (expected && this.#adopt(events, receipts, expected)) return;
     const records: RecordedEvent[] = [];
     let next = this.#state.lastEventSeq + 1;
     for (const [i, event] of events.entries()) {
@@ -66,20 +70,44 @@ export class RunView {
     this.take(records);
     this.#behind = behind;
   }
+
+  #adopt(events: readonly RunEventWrite[], receipts: readonly AppendReceipt[], { from, to }: Expected): boolean {
+    const first = from.lastEventSeq + 1;
+    if (this.#state !== from || to.lastEventSeq !== from.lastEventSeq + events.length) return false;
+    if (!receipts.every(({ runSeq, duplicate }, i) => runSeq === first + i && !duplicate)) return false;
+    this.#state = to;
+    const last = events.findLastIndex(({ eventType }) => movesHead(eventType));
+    if (last >= 0) this.#head = first + last;
+    return true;
+  }
+}
+
+/** A state, and what it becomes when events are stored as they were sent. */
+export interface Expected {
+  readonly from: RunState;
+  readonly to: RunState;
 }
 
 /** Whether a decision must have seen events of this type. */
 export const movesHead = (eventType: string): boolean => eventRow(eventType)?.commutes !== true;
 
-/** The state as it will be when these events are stored: what a decision about their consequences is made on. */
-export function expectStored(state: RunState, drafts: readonly EventDraft[], emittedAt: string): RunState {
+/**
+ * The state as it will be when these events are stored: what a decision about their consequences is made on. Attempts are
+ * those that a stamp gives them.
+ */
+export function expectStored(
+  state: RunState,
+  drafts: readonly EventDraft[],
+  emittedAt: string,
+  engineAttempt = 1,
+): RunState {
   if (drafts.length === 0) return state;
   let runSeq = state.lastEventSeq;
   return fold(
     state,
     drafts.map((draft) => {
       runSeq += 1;
-      return { ...draft, emittedAt, runSeq };
+      return { engineAttemptId: engineAttempt, ...draft, emittedAt, runSeq };
     }),
   );
 }

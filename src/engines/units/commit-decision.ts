@@ -9,7 +9,7 @@ import { stampEvent } from '../../store/stamp-event.ts';
 import type { CommitResult, Lease, WorkCommit, WorkStore } from '../../store/work.ts';
 import type { WorkSignals } from '../../store/work-signals.ts';
 import type { ArtifactStore } from '../../tools/tool.ts';
-import { expectStored, type RunView } from '../../worker/run-view.ts';
+import { type Expected, expectStored, type RunView } from '../../worker/run-view.ts';
 import { fetchValues } from '../../worker/store-result.ts';
 import { openingFirst } from './leased-unit.ts';
 import { workChanges } from './work-changes.ts';
@@ -33,6 +33,8 @@ export interface DecisionPorts {
   readonly artifacts: ArtifactStore;
   readonly owner: string;
   readonly leaseMs: number;
+  /** For how long units that follow are leased to whoever made them, if not for as long as any other lease. */
+  readonly handMs?: number;
   readonly graceMs: number;
   /** Reads what others have appended. */
   readonly refresh: (view: RunView) => Promise<void>;
@@ -100,6 +102,7 @@ interface Made {
   readonly commit: WorkCommit;
   readonly decided: readonly EventDraft[];
   readonly written: readonly RunEventWrite[];
+  readonly expected: Expected;
   readonly free: number;
   readonly stops: boolean;
   readonly ends: boolean;
@@ -114,7 +117,7 @@ async function make(
   const emittedAt = new Date(now).toISOString();
   // Taken together: others in this process may bring the view forward while values are fetched.
   const { state, head } = view;
-  const before = expectStored(state, facts, emittedAt);
+  const before = expectStored(state, facts, emittedAt, engineAttempt);
   const ask = request.ask(before);
   if (!ask) return { done: false, why: 'nothing' };
   let values: Record<string, unknown> = {};
@@ -127,7 +130,11 @@ async function make(
     if ('reject' in decision) return { done: false, why: 'rejected', ...decision.reject };
     const { events } = decision;
     if (events.length === 0) return { done: false, why: 'nothing' };
-    const after = expectStored(before, events, emittedAt);
+    const said =
+      execution === 1
+        ? events
+        : events.map((draft) => (draft.stepId === undefined ? { engineAttemptId: execution, ...draft } : draft));
+    const after = expectStored(before, said, emittedAt);
     const plan = workChanges(events, {
       before,
       after,
@@ -138,12 +145,11 @@ async function make(
     });
     const stamp = { emittedAt };
     const written = facts.map((draft) => stampEvent(view.run, { engineAttemptId: engineAttempt, ...draft }, stamp));
-    const decided = events.map((draft) =>
-      stampEvent(view.run, draft.stepId === undefined ? { engineAttemptId: execution, ...draft } : draft, stamp),
-    );
+    const decided = said.map((draft) => stampEvent(view.run, draft, stamp));
     return {
       decided: events,
       written: [...written, ...decided],
+      expected: { from: state, to: after },
       free: plan.free,
       stops: plan.stops,
       ends: after.run.status !== null && isTerminal(after.run.status),
@@ -154,7 +160,7 @@ async function make(
         expectedHead: head,
         seenSeq: state.lastEventSeq,
         owner: ports.owner,
-        leaseMs: ports.leaseMs,
+        leaseMs: ports.handMs ?? ports.leaseMs,
         work: plan.work,
         loops: plan.loops,
       },
@@ -169,7 +175,7 @@ function finish(ports: DecisionPorts, { view }: DecisionRequest, made: Made, res
       ? { done: false, why: 'lost' }
       : { done: false, why: 'refused', error: result.error };
   }
-  view.stored(made.written, result.receipts);
+  view.stored(made.written, result.receipts, made.expected);
   follow(ports, view, made);
   return { done: true, events: made.decided, leases: [...result.leases, ...result.handouts] };
 }

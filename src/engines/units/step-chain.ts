@@ -41,6 +41,8 @@ interface Piece {
   readonly at: number;
   readonly step: { readonly stepId: string; readonly attempt: number };
   readonly drafts: readonly EventDraft[];
+  readonly from: RunState;
+  readonly to: RunState;
   /** How the step ended, where it ran on what was stored: then only the decision came too late, not the step. */
   readonly grounded: Extract<UnitEnd, { kind: 'settled' }> | undefined;
 }
@@ -159,8 +161,9 @@ export class StepChain {
     const { settled, set, facts } = end;
     const now = Date.now();
     const emittedAt = new Date(now).toISOString();
-    const before = expectStored(this.#state, facts, emittedAt);
+    const from = this.#state;
     const engineAttempt = this.#deliveries;
+    const before = expectStored(from, facts, emittedAt, engineAttempt);
     this.#deliveries = 1;
     const command = { type: 'stepSettled', stepId, attempt, engineAttempt, settled, set } as const;
     const decision = decide(this.#view.plan, before, { ...command, now: emittedAt, random: Math.random() });
@@ -191,6 +194,8 @@ export class StepChain {
       at: performance.now(),
       step: { stepId, attempt },
       drafts: facts,
+      from,
+      to: after,
       grounded: this.#isGrounded ? end : undefined,
     };
   }
@@ -258,12 +263,10 @@ export class StepChain {
       throw new Refused(result.reason === 'LEASE_LOST', pieces[0]);
     }
     const events = pieces.flatMap(({ facts, decision }) => [...facts, ...decision]);
-    view.stored(events, result.receipts);
-    for (const [i, { eventType }] of events.entries()) {
-      const { runSeq } = result.receipts[i]!;
-      if (movesHead(eventType)) this.#head = Math.max(this.#head, runSeq);
-      this.#seenSeq = Math.max(this.#seenSeq, runSeq);
-    }
+    view.stored(events, result.receipts, { from: pieces[0]!.from, to: last.to });
+    const newest = events.findLastIndex(({ eventType }) => movesHead(eventType));
+    if (newest >= 0) this.#head = Math.max(this.#head, result.receipts[newest]!.runSeq);
+    this.#seenSeq = Math.max(this.#seenSeq, result.receipts.at(-1)!.runSeq);
     this.#leases = result.leases;
     const [lease] = result.leases;
     // Only the unit that the line goes on with is held here; at its end the leases are the caller's.
