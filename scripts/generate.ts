@@ -6,6 +6,7 @@ import { documentation } from '../src/cli/help.ts';
 import { CAPABILITIES, type Capability } from '../src/compiler/capabilities.ts';
 import { CAPABILITY_MATRIX, type CapabilitySupport } from '../src/compiler/capability-matrix.ts';
 import { playbookJsonSchema } from '../src/compiler/json-schema.ts';
+import { PROBLEMS } from '../src/compiler/problems.ts';
 import { ALERTS, Alert } from '../src/contracts/alerts.ts';
 import { CATALOGUE, EVENT_TYPES, type EventRow } from '../src/contracts/catalogue.ts';
 import { RunEventRecord, RunEventWrite } from '../src/contracts/envelope.ts';
@@ -21,6 +22,9 @@ import {
   RunContext,
   StepOutput,
 } from '../src/contracts/values.ts';
+
+import { benchTables, examplesPage, withParts } from './document-pages.ts';
+import { languageTables } from './language-tables.ts';
 
 const root = join(import.meta.dirname, '..');
 const files = new Map<string, string>();
@@ -104,10 +108,13 @@ ${Object.entries(ALERTS)
 );
 files.set(
   'docs/errors.md',
-  `${GENERATED}# Errors by code
+  `${GENERATED}# Troubleshooting by error code
 
-\`retry\` says what the caller must do: never = the same call fails again, later = try again after a pause, pause = a person
-has to act first.
+Every error has a code, a message with the place, and a next step. This is the list of codes; the message of yours says what
+exactly was wrong. \`retry\`: never = the same call fails again, later = try again after a pause, pause = a person has to act
+first. \`exit\` is the exit code of the command line, HTTP the status of an answer.
+
+If something is wrong and you have no code, \`runledger doctor\` looks for the usual causes and names the cure of each.
 
 | code | what has happened | what to do | retry | exit | HTTP |
 |---|---|---|---|---|---|
@@ -115,6 +122,17 @@ ${Object.entries(ERRORS)
   .map(
     ([code, { cause, cure, retry, exit, http }]) => `| ${code} | ${cause} | ${cure} | ${retry} | ${exit} | ${http} |`,
   )
+  .join('\n')}
+
+## Problems of a playbook
+
+\`PLAYBOOK_INVALID\` lists these, each with file, line, column and what to write instead. A warning stops nothing, unless
+\`--strict\` says so.
+
+| code | severity | what has happened |
+|---|---|---|
+${Object.entries(PROBLEMS)
+  .map(([code, { severity, meaning }]) => `| ${code} | ${severity} | ${meaning} |`)
   .join('\n')}
 `,
 );
@@ -159,6 +177,11 @@ ${Object.entries(CAPABILITIES)
   .join('\n')}
 `,
 );
+
+files.set('docs/examples.md', `${GENERATED}${examplesPage()}`);
+const pages = { 'docs/language.md': await languageTables(), 'docs/comparison.md': { benchmarks: benchTables() } };
+for (const [path, parts] of Object.entries(pages))
+  files.set(path, withParts(readFileSync(join(root, path), 'utf8'), parts));
 
 files.set('docs/cli.md', `${GENERATED}${documentation()}`);
 

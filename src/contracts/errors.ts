@@ -353,6 +353,13 @@ export const ERRORS = {
     exit: 77,
     cure: 'Allow the address in the configuration, if calls to it are meant.',
   },
+  SCRIPT_UNREACHABLE: {
+    cause: 'The place where the script is kept does not answer.',
+    http: 503,
+    retry: 'later',
+    exit: 69,
+    cure: 'Check that the address of the script answers.',
+  },
   RESULT_NOT_JSON: {
     cause: 'A program gave back something that JSON has no word for.',
     http: 422,
@@ -387,6 +394,13 @@ export const ERRORS = {
     retry: 'pause',
     exit: 78,
     cure: 'Put the secret into the secrets provider under this name, for this tenant and environment.',
+  },
+  SECRET_UNAVAILABLE: {
+    cause: 'The server that gives the token does not answer.',
+    http: 503,
+    retry: 'later',
+    exit: 69,
+    cure: 'Check that the endpoint of the keychain entry answers.',
   },
   SECRET_INVALID: {
     cause: 'The secret is there, but not in the shape that the tool needs.',

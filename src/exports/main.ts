@@ -6,7 +6,7 @@ export { AppError, ERRORS, type ErrorCode } from '../contracts/errors.ts';
 export type { RunSnapshot, RunStatusSnapshot, StepSnapshot } from '../contracts/snapshot.ts';
 export type { RunStatus, StepStatus } from '../contracts/states.ts';
 export type { ArtifactRef, EngineRunRef, PlanRef, RunContext } from '../contracts/values.ts';
-export type { SignalAnswer } from '../engines/engine.ts';
+export type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from '../engines/engine.ts';
 export { canonicalJson } from '../lib/canonical-json.ts';
 export { idempotencyKey } from '../lib/idempotency-key.ts';
 export { defineConfig, type RunledgerConfig } from '../runtime/config.ts';

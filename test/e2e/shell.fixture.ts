@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { builtCli } from './cli.fixture.ts';
+import { builtCli, ROOT } from './cli.fixture.ts';
 
 export interface ShellEnd {
   readonly code: number | null;
@@ -15,14 +15,19 @@ export interface Shell {
   run(command: string, options?: { readonly cwd?: string; readonly env?: Record<string, string> }): Promise<ShellEnd>;
 }
 
-/** A shell in which `runledger` and `npx runledger` are the command line as it is built from the sources. */
+/** A shell in which `runledger` and `npx runledger` are the command line as it is built from the sources, and `npx vitest` is ours. */
 export function shellWithCli(folder: string, more: Readonly<Record<string, string>> = {}): Shell {
   const bin = join(folder, '.bin');
   mkdirSync(bin, { recursive: true });
   const node = `exec "${process.execPath}" "${builtCli()}" "$@"`;
   const scripts = {
     runledger: `#!/bin/sh\n${node}\n`,
-    npx: `#!/bin/sh\n[ "$1" = runledger ] || { echo "npx $1 is not here" >&2; exit 127; }\nshift\n${node}\n`,
+    npx: `#!/bin/sh
+tool="$1"; shift
+[ "$tool" = vitest ] && exec "${process.execPath}" "${join(ROOT, 'node_modules/vitest/vitest.mjs')}" "$@"
+[ "$tool" = runledger ] || { echo "npx $tool is not here" >&2; exit 127; }
+${node}
+`,
   };
   for (const [name, text] of Object.entries(scripts)) {
     writeFileSync(join(bin, name), text);
