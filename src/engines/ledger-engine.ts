@@ -201,8 +201,7 @@ export class LedgerEngine implements Engine {
       work,
     );
     if (!made.created) return this.#placement.ref({ runId: made.runId, tenantId });
-    const view = new RunView({ ...identity, runKey: made.runKey }, plan);
-    view.take(events.map((event, i) => ({ ...event, runSeq: i + 1 })));
+    const view = RunView.begun({ ...identity, runKey: made.runKey }, plan, events, after);
     if (after.run.status !== null && isTerminal(after.run.status)) this.#ports.ended(view);
     else this.#ports.views.put(view);
     await this.#placement.placed({ run: view.run, ref, units: work, leases: made.leases });

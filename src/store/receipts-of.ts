@@ -12,12 +12,18 @@ export function receiptsOf(
   answer: Accepted,
   storedIds?: ReadonlyMap<number, string>,
 ): AppendReceipt[] {
+  // Nearly all of them were stored at one moment.
+  let [micros, persistedAt] = [-1, ''];
   return prepared.map(({ event }, i) => {
     const runSeq = answer.seqs[i] as number;
+    if (answer.micros[i] !== micros) {
+      micros = answer.micros[i] as number;
+      persistedAt = microsToText(micros);
+    }
     return {
       eventId: storedIds?.get(runSeq) ?? event.eventId,
       runSeq,
-      persistedAt: microsToText(answer.micros[i] as number),
+      persistedAt,
       duplicate: !answer.fresh[i],
     };
   });

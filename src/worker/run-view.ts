@@ -24,6 +24,14 @@ export class RunView {
     this.#state = engineState(plan, run.runId);
   }
 
+  /** The view of a run whose first events are these, and the state that they give. */
+  static begun(run: RunIdentity, plan: Plan, events: readonly RunEventWrite[], state: RunState): RunView {
+    const view = new RunView(run, plan);
+    view.#state = state;
+    view.#head = events.findLastIndex(({ eventType }) => movesHead(eventType)) + 1;
+    return view;
+  }
+
   get state(): RunState {
     return this.#state;
   }

@@ -2,6 +2,7 @@ import type { RunEventWrite } from '../../contracts/envelope.ts';
 import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { EventDraft } from '../../kernel/commands.ts';
+import { compilePlan } from '../../kernel/compile-plan.ts';
 import { decide } from '../../kernel/decide.ts';
 import { openWork } from '../../kernel/open-work.ts';
 import type { RunState } from '../../kernel/state.ts';
@@ -212,7 +213,7 @@ export class StepChain {
   }
 
   #isPlain(name: string): boolean {
-    const step = this.#view.plan.steps.find((candidate) => candidate.stepId === name);
+    const step = compilePlan(this.#view.plan).steps.get(name)?.step;
     return step !== undefined && step.loop === undefined;
   }
 

@@ -1,4 +1,5 @@
 import type { EventDraft } from '../../kernel/commands.ts';
+import { compilePlan } from '../../kernel/compile-plan.ts';
 import type { RunState, StepState } from '../../kernel/state.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import type { Lease } from '../../store/work.ts';
@@ -19,7 +20,7 @@ export async function runStep(unit: LeasedUnit, { stepId, attempt }: StepKey): P
   if (!step) return unit.discard();
   if (step.status === 'PENDING' && (await unit.isHeldBack())) return unit.giveBack();
   const begun: EventDraft[] = step.status === 'PENDING' ? [stepStarted(unit, step)] : [];
-  const planned = unit.view.plan.steps.find((candidate) => candidate.stepId === step.name);
+  const planned = compilePlan(unit.view.plan).steps.get(step.name)?.step;
   if (planned?.loop) return beginLoop(unit, step, begun);
   // Where its start may not be written later, nothing is called before it is stored.
   const isStrict = begun.length > 0 && !unit.ports.budget.failsOpen(['StepStarted']);
