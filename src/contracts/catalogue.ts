@@ -10,7 +10,7 @@ export type Emitter = 'control' | 'worker' | 'planner' | 'authorization';
  * step = stepId only; iteration `step/3`; task `step[/3]/name:1`; attempt `step[/3]/name:1@2`;
  * occurrence `step[/3]/wait:1` or `step[/3]/ctx:1`; part = stepId and any entity below it, or none.
  */
-export type Level = 'run' | 'signal' | 'step' | 'iteration' | 'task' | 'attempt' | 'occurrence' | 'part';
+export type Level = 'run' | 'signal' | 'step' | 'iteration' | 'task' | 'attempt' | 'effect' | 'occurrence' | 'part';
 
 export type CanonicalEntity = 'playbook' | 'workflow' | 'step' | 'task' | 'loop' | 'next' | 'policy' | 'result';
 export type CanonicalStatus = 'in_progress' | 'success' | 'error' | 'skipped' | 'paused';
@@ -434,7 +434,7 @@ export const CATALOGUE = {
   PolicyEffectEvaluated: {
     code: 52,
     names: ['policy.effect.evaluated'],
-    level: 'attempt',
+    level: 'effect',
     emitters: worker,
     payload: payload.PolicyEffectEvaluated,
     payloadRequired: true,
@@ -513,7 +513,7 @@ export const CATALOGUE = {
   EffectAttempted: {
     code: 80,
     names: ['task.effect.attempted'],
-    level: 'attempt',
+    level: 'effect',
     emitters: worker,
     payload: payload.EffectAttempted,
     payloadRequired: true,
@@ -524,7 +524,7 @@ export const CATALOGUE = {
   EffectSucceeded: {
     code: 81,
     names: ['task.effect.succeeded'],
-    level: 'attempt',
+    level: 'effect',
     emitters: both,
     payload: payload.EffectSucceeded,
     payloadRequired: true,
@@ -536,7 +536,7 @@ export const CATALOGUE = {
   EffectFailed: {
     code: 82,
     names: ['task.effect.failed'],
-    level: 'attempt',
+    level: 'effect',
     emitters: both,
     payload: payload.EffectFailed,
     payloadRequired: true,
@@ -548,7 +548,7 @@ export const CATALOGUE = {
   EffectUnknown: {
     code: 83,
     names: ['task.effect.unknown'],
-    level: 'attempt',
+    level: 'effect',
     emitters: both,
     payload: payload.EffectUnknown,
     payloadRequired: true,

@@ -44,6 +44,8 @@ const ENTITY_BELOW_STEP: Partial<Record<Level, RegExp>> = {
   iteration: /^(0|[1-9]\d*)$/,
   task: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*$/,
   attempt: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*@[1-9]\d*$/,
+  // An effect that a crash left half done is tried again as another occurrence.
+  effect: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*@[1-9]\d*(\/try:([2-9]|[1-9]\d+))?$/,
   occurrence: /^((0|[1-9]\d*)\/)?[^/#@:|]+:[1-9]\d*$/,
   part: /^[^|]+$/,
 };

@@ -18,6 +18,7 @@ const EVERY: ShortEvent[] = EVENT_TYPES.map((type) => {
     iteration: { step: 'fetch#2', entity: 'fetch#2/3' },
     task: { step: 'fetch#2', entity: 'fetch#2/3/get:2' },
     attempt: { step: 'fetch#2', entity: 'fetch#2/3/get:2@4' },
+    effect: { step: 'fetch#2', entity: 'fetch#2/3/get:2@4/try:2' },
     occurrence: { step: 'fetch#2', entity: 'fetch#2/wait:1' },
     part: { step: 'fetch#2', entity: 'fetch#2/get:1@1' },
   }[CATALOGUE[type].level];

@@ -1,6 +1,7 @@
 /**
  * Entity paths: `fetch` (step instance), `fetch#2` (second instance), `fetch/3` (iteration), `fetch/3/get:2@1`
- * (second run of task `get`, attempt 1), `fetch/wait:1`, `signal/<id>`. `/ # @ :` are reserved in names.
+ * (second run of task `get`, attempt 1), `fetch/get:1@1/try:2` (its effect, tried again after a crash), `fetch/wait:1`,
+ * `signal/<id>`. `/ # @ :` are reserved in names.
  */
 export interface EntityPath {
   readonly stepId: string;
@@ -40,7 +41,12 @@ export function taskEntity(unit: string, task: string, run: number, attempt?: nu
   return attempt === undefined ? `${unit}/${task}:${run}` : `${unit}/${task}:${run}@${attempt}`;
 }
 
-const PATH = /^([^/]+)(?:\/(\d+))?(?:\/([^/:@]+):(\d+)(?:@(\d+))?)?$/;
+/** The effect of a task's attempt. A crash may leave it half done: what is tried again is another occurrence. */
+export function effectEntity(attempt: string, number: number): string {
+  return number <= 1 ? attempt : `${attempt}/try:${number}`;
+}
+
+const PATH = /^([^/]+)(?:\/(\d+))?(?:\/([^/:@]+):(\d+)(?:@(\d+)(?:\/try:\d+)?)?)?$/;
 
 /** Undefined for a path of another shape, such as one that a newer version wrote. */
 export function parseEntity(entity: string): EntityPath | undefined {

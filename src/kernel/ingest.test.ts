@@ -86,6 +86,7 @@ test('view and ingest are inverse for every type of the catalogue', () => {
       iteration: { step: 'fetch#2', entity: 'fetch#2/3' },
       task: { step: 'fetch#2', entity: 'fetch#2/3/get:2' },
       attempt: { step: 'fetch#2', entity: 'fetch#2/3/get:2@4' },
+      effect: { step: 'fetch#2', entity: 'fetch#2/3/get:2@4' },
       occurrence: { step: 'fetch#2', entity: 'fetch#2/3/wait:5' },
       part: { step: 'fetch#2', entity: 'fetch#2/3/get:2@4' },
     }[CATALOGUE[type].level];

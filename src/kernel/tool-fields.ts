@@ -40,6 +40,24 @@ export function renderWorkbook(
   }
 }
 
+/** A value that stands beside the task, such as an entry of the keychain, as the task's own fields would be rendered. */
+export function renderBeside(
+  context: PipelineContext,
+  state: PipelineState,
+  source: unknown,
+  keychain: JsonObject,
+): { readonly value: unknown } | { readonly need: readonly string[] } {
+  const scopes = new PipelineScopes(context);
+  try {
+    return {
+      value: compileValue(source).evaluate(scopes.scope(state, undefined, undefined, { keychain }), scopes.options),
+    };
+  } catch (thrown) {
+    if (thrown instanceof NeedValues) return { need: thrown.refs };
+    throw thrown;
+  }
+}
+
 /** `input: {city: null}` in a workbook declares what the caller gives, and does not take it away. */
 function withoutBlanks(fields: JsonObject): JsonObject {
   const { input } = fields;

@@ -3,9 +3,11 @@ import type { LedgerEngine } from '../engines/ledger-engine.ts';
 import { type PlanLocation, PlanSource } from '../engines/plan-ref.ts';
 import { RunViews } from '../engines/units/run-views.ts';
 import { workerName } from '../engines/units/worker-name.ts';
+import type { AddressPolicy } from '../lib/net-guard.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import { createToolRegistry } from '../tools/registry.ts';
 import type { ArtifactStore, Tool } from '../tools/tool.ts';
+import { OAuthTokens } from '../worker/oauth-tokens.ts';
 import { type LogLine, NO_POLICY, type PolicyPort, type RunnerPorts, type SecretsProvider } from '../worker/ports.ts';
 import { TaskLineWriter } from '../worker/task-line-writer.ts';
 import { WriteBudget, type WriteBudgetOptions } from '../worker/write-budget.ts';
@@ -18,6 +20,10 @@ export interface EngineOptions {
   readonly secrets?: SecretsProvider;
   readonly policy?: PolicyPort;
   readonly planLocations?: readonly PlanLocation[];
+  /** Where the runner itself may fetch scripts and tokens from. */
+  readonly addresses?: Partial<AddressPolicy> | undefined;
+  /** Folders from which scripts are read. */
+  readonly scriptFolders?: readonly string[];
   readonly leaseMs?: number;
   readonly stateStore?: WriteBudgetOptions;
   /** How long steps in flight have after a cancellation. */
@@ -48,6 +54,8 @@ export function engineParts(options: EngineOptions) {
     artifacts,
     secrets: options.secrets ?? NO_SECRETS,
     policy: options.policy ?? NO_POLICY,
+    tokens: new OAuthTokens(options.addresses),
+    scripts: { folders: options.scriptFolders ?? [], addresses: options.addresses },
     log: (line) => {
       lines.write(line);
       options.log?.(line);

@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { AppError } from '../contracts/errors.ts';
 import type { EngineName } from '../contracts/values.ts';
 import type { PlanLocation } from '../engines/plan-ref.ts';
@@ -59,6 +59,9 @@ export async function openRuntime(
     artifacts: artifactsOf(settings),
     secrets: new SecretResolver(providers),
     planLocations: await planLocationsOf(settings),
+    addresses: settings.addresses,
+    // Scripts lie beside the playbooks of the project.
+    scriptFolders: [dirname(settings.configFile ?? settings.folder), ...settings.playbooks],
     ...(hooks.log ? { log: hooks.log } : {}),
   };
   const worker = {

@@ -295,7 +295,7 @@ function receiptChanges(events: readonly RunEventWrite[]): ReceiptChange[] {
     changes.push({
       op,
       key: String(payload['key']),
-      path: entity.replace(/@\d+$/, ''),
+      path: entity.replace(/@\d+(\/try:\d+)?$/, ''),
       settledBy: typeof settledBy === 'string' ? settledBy : undefined,
       details: JSON.stringify(payload),
     });

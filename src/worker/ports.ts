@@ -1,5 +1,7 @@
 import type { ToolRegistry } from '../tools/registry.ts';
 import type { ArtifactStore, ProposedAction } from '../tools/tool.ts';
+import type { ScriptSources } from './load-script.ts';
+import type { OAuthTokens } from './oauth-tokens.ts';
 
 /** Where secrets come from. Values stay on the worker: they are never logged, recorded or put into a plan. */
 export interface SecretsProvider {
@@ -56,6 +58,8 @@ export interface LogLine {
 
 /** What the step runner uses of its surroundings. */
 export interface RunnerPorts {
+  readonly tokens: OAuthTokens;
+  readonly scripts: ScriptSources;
   readonly tools: ToolRegistry;
   readonly artifacts: ArtifactStore;
   readonly secrets: SecretsProvider;

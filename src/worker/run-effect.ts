@@ -2,6 +2,7 @@ import { AppError } from '../contracts/errors.ts';
 import type { Task } from '../contracts/plan.ts';
 import type { StoredValue } from '../contracts/values.ts';
 import type { EventDraft } from '../kernel/commands.ts';
+import { effectEntity } from '../kernel/entity-path.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import { faultPoint } from '../lib/fault-point.ts';
 import { sha256Hex } from '../lib/hash.ts';
@@ -63,8 +64,9 @@ export async function runEffect(call: EffectCall): Promise<ToolOutcome> {
   const action = proposedAction(call);
   const scope = scopeOf(call);
   const judged = await call.policy.evaluate(action, { ...place });
+  const entity = effectEntity(place.entity, (await earlierTries(call)) + 1);
   const record = (eventType: EventDraft['eventType'], payload: Record<string, unknown>): EventDraft =>
-    draft(call, eventType, call.redactor.redact(payload));
+    draft(call, entity, eventType, call.redactor.redact(payload));
   const policyEvent = record('PolicyEffectEvaluated', {
     decision: judged.decision,
     actionDigest: action.digest,
@@ -95,8 +97,9 @@ export async function runEffect(call: EffectCall): Promise<ToolOutcome> {
     return found;
   }
   const { timeoutMs } = call.context;
+  const from = performance.now();
   if (!(await host.ensureLease(timeoutMs + LEASE_MARGIN_MS))) {
-    throw new AppError('LEASE_LOST', 'The lease cannot be made long enough for the call.');
+    throw new AppError(LOST.code, LOST.message);
   }
   const settledBy = new Date(Date.now() + timeoutMs + LEASE_MARGIN_MS).toISOString();
   const attempted = record('EffectAttempted', {
@@ -120,11 +123,37 @@ export async function runEffect(call: EffectCall): Promise<ToolOutcome> {
     return other;
   }
   await faultPoint('effect.after-attempted');
+  const stopped = await stopBefore(call, timeoutMs - (performance.now() - from));
+  if (stopped) {
+    const error = {
+      category: stopped.error.kind,
+      code: stopped.error.code,
+      message: stopped.error.message,
+      retryable: false,
+    };
+    call.later(record('EffectFailed', { key: action.key, scope, error }));
+    return stopped;
+  }
   const outcome = await tool.call(input, { ...call.context, idempotencyKey: action.key });
   await faultPoint('effect.after-call');
   await tell(call, task, action, scope, outcome, record);
   return outcome;
 }
+
+/**
+ * Writing down the attempt may have taken long. Nothing is sent after the call was stopped, nor under a lease that could end before
+ * the call does: whoever finds the attempt counts on it.
+ */
+async function stopBefore({ context, host }: EffectCall, leftMs: number): Promise<Refusal | undefined> {
+  if (!context.signal.aborted && (await host.ensureLease(Math.max(0, leftMs) + LEASE_MARGIN_MS))) {
+    if (!context.signal.aborted) return undefined;
+  }
+  const { code, message } = context.signal.reason instanceof AppError ? context.signal.reason : LOST;
+  if (code === 'LEASE_LOST') throw new AppError(code, message);
+  return failure('cancelled', code, `Nothing was sent: ${message}`);
+}
+
+const LOST = { code: 'LEASE_LOST', message: 'The lease cannot be made long enough for the call.' } as const;
 
 type Recorder = (eventType: EventDraft['eventType'], payload: Record<string, unknown>) => EventDraft;
 
@@ -229,11 +258,28 @@ function scopeOf({ task, ownKey }: EffectCall): 'run' | 'tenant' {
   return task.effect?.scope ?? (ownKey === undefined ? 'run' : 'tenant');
 }
 
-function draft(call: EffectCall, eventType: EventDraft['eventType'], payload: Record<string, unknown>): EventDraft {
-  const { stepId, entity, attempt } = call.place;
+/** How often an earlier delivery of this very attempt came to its effect. */
+async function earlierTries({ host, place }: EffectCall): Promise<number> {
+  if (!host.isRedelivered) return 0;
+  const tries = (await host.recorded()).filter(
+    ({ eventType, entity }) =>
+      eventType === 'PolicyEffectEvaluated' && (entity === place.entity || entity?.startsWith(`${place.entity}/`)),
+  );
+  return tries.length;
+}
+
+function draft(
+  call: EffectCall,
+  entity: string,
+  eventType: EventDraft['eventType'],
+  payload: Record<string, unknown>,
+): EventDraft {
+  const { stepId, attempt } = call.place;
   return { eventType, stepId, entity, logicalAttemptId: attempt, payload };
 }
 
-function failure(kind: string, code: string, message: string): ToolOutcome {
+type Refusal = Extract<ToolOutcome, { status: 'error' }>;
+
+function failure(kind: string, code: string, message: string): Refusal {
   return { status: 'error', error: { kind, code, message, retryable: false } };
 }

@@ -5,14 +5,15 @@ import type { JsonObject } from '../kernel/payload-reader.ts';
 import { renderFields } from '../kernel/pipeline.ts';
 import { PipelineScopes } from '../kernel/pipeline-scope.ts';
 import type { PipelineState } from '../kernel/pipeline-state.ts';
-import { mergeInput, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
+import { mergeInput, renderBeside, renderWorkbook, workbookTask } from '../kernel/tool-fields.ts';
 import type { Redactor } from '../lib/redact.ts';
 import { resolveSecretReferences } from '../lib/secrets.ts';
 import type { ArtifactStore, CallContext, CallPlace, EffectClass, Tool, ToolOutcome } from '../tools/tool.ts';
 import { callChild } from './child-call.ts';
-import type { Deadline } from './deadline.ts';
+import { type Deadline, deadline } from './deadline.ts';
 import type { FactBuffer } from './fact-buffer.ts';
 import { resolveKeychain } from './keychain.ts';
+import { withScript } from './load-script.ts';
 import type { RunnerPorts } from './ports.ts';
 import { runEffect, WRITE_TIMEOUT_MS } from './run-effect.ts';
 import { storeResult } from './store-result.ts';
@@ -65,7 +66,12 @@ export class TaskCalls {
         place,
       });
     const tool = this.#ports.tools.get(resolved.task.kind);
-    const fields = await this.#withSecrets(resolved.input);
+    const { fields, script } = await withScript(
+      tool.kind,
+      await this.#withSecrets(resolved.input),
+      this.#ports.scripts,
+      limit.signal,
+    );
     const input = this.#ports.tools.prepare(tool, fields);
     const effectClass = declaredClass(task, resolved.task) ?? tool.classify(input);
     const timeoutMs = effectClass === 'write' ? Math.min(limit.timeoutMs, WRITE_TIMEOUT_MS) : limit.timeoutMs;
@@ -97,10 +103,11 @@ export class TaskCalls {
       effectClass === 'write'
         ? this.#write(tool, task, input, place, context, state, limit)
         : limit.race(tool.call(input, context));
-    return withMade(await calling, made);
+    const outcome = withMade(await calling, made);
+    return script ? { ...outcome, meta: { ...outcome.meta, script } } : outcome;
   }
 
-  #write(
+  async #write(
     tool: Tool,
     task: Task,
     input: Record<string, unknown>,
@@ -109,13 +116,15 @@ export class TaskCalls {
     state: PipelineState,
     limit: Deadline,
   ): Promise<ToolOutcome> {
-    return limit.race(
+    // Where nobody limits a write, this does: the finder of a lost one has to know when it is over.
+    const bound = limit.timeoutMs <= WRITE_TIMEOUT_MS ? limit : deadline(limit.signal, WRITE_TIMEOUT_MS, undefined);
+    const effect = bound.race(
       runEffect({
         tool,
         task,
         input,
         place,
-        context,
+        context: { ...context, signal: bound.signal },
         host: this.#host,
         policy: this.#ports.policy,
         redactor: this.#redactor,
@@ -125,6 +134,7 @@ export class TaskCalls {
         toStored: (value) => storeResult(this.#ports.artifacts, this.#redactor.redact(value), task.result),
       }),
     );
+    return bound === limit ? effect : effect.finally(() => bound.end());
   }
 
   #ownKey(task: Task, state: PipelineState, input: Record<string, unknown>): string | undefined {
@@ -148,19 +158,32 @@ export class TaskCalls {
     return (await resolveSecretReferences(input, (name) => this.#secret(name))) as Record<string, unknown>;
   }
 
+  #keychain(task: Task, state: PipelineState): Promise<JsonObject> {
+    const { plan, run } = this.#host.view;
+    const { secrets, tokens } = this.#ports;
+    return resolveKeychain(plan, task, {
+      secrets,
+      tokens,
+      scope: { tenantId: run.tenantId, environmentId: run.environmentId },
+      redactor: this.#redactor,
+      render: async (source, keychain) => {
+        const ask = () => renderBeside(this.#scope.context(), state, source, keychain);
+        return (await this.#scope.answer<{ readonly value: unknown }>(ask)).value;
+      },
+    });
+  }
+
   /** The task that is called in the end, and its fields. A workbook task is rendered where it is used. */
   async #render(task: Task, state: PipelineState): Promise<{ task: Task; input: Record<string, unknown> }> {
-    const { tenantId, environmentId } = this.#host.view.run;
     const { plan } = this.#host.view;
-    const scope = { tenantId, environmentId };
-    const keychain = await resolveKeychain(plan, task, this.#ports.secrets, scope, this.#redactor);
+    const keychain = await this.#keychain(task, state);
     const rendered = await this.#scope.answer<{ fields: JsonObject; input: unknown }>(() =>
       renderFields(this.#scope.context(), state, keychain),
     );
     const fields = mergeInput(rendered.fields, rendered.input);
     if (task.kind !== 'workbook') return { task, input: { ...fields } };
     const named = workbookTask(plan, fields);
-    const own = await resolveKeychain(plan, named, this.#ports.secrets, scope, this.#redactor);
+    const own = await this.#keychain(named, state);
     const called = await this.#scope.answer<{ fields: JsonObject }>(() =>
       renderWorkbook(this.#scope.context(), state, { caller: task, named, fields }, own),
     );

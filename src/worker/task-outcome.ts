@@ -54,11 +54,17 @@ export function retryAfterOf(outcome: TaskOutcome): number | undefined {
   return typeof asked === 'number' ? asked : undefined;
 }
 
+const KINDS: Partial<Record<string, string>> = {
+  TOOL_UNAVAILABLE: 'tool',
+  TASK_TIMEOUT: 'timeout',
+  STEP_TIMEOUT: 'timeout',
+};
+
 /** What a tool threw is its defect; no stack trace leaves the worker. */
 export function thrownError(thrown: unknown): Extract<ToolOutcome, { status: 'error' }>['error'] {
   if (thrown instanceof AppError) {
     const isTemplate = thrown.code.startsWith('TEMPLATE_');
-    const kind = isTemplate ? 'template' : thrown.code === 'TOOL_UNAVAILABLE' ? 'tool' : 'input';
+    const kind = isTemplate ? 'template' : (KINDS[thrown.code] ?? 'input');
     return { kind, code: thrown.code, message: thrown.message, retryable: thrown.retryable };
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);

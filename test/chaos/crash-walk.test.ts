@@ -49,11 +49,11 @@ workflow:
 - step: pay
   tool:
     - {name: read, kind: probe, file: ${file}.reads, label: read}
-    - {name: write, kind: effect, file: ${file}, label: pay, result: paid, spec: {timeout: 0.5}}
+    - {name: write, kind: effect, file: ${file}, label: pay, result: paid, spec: {timeout: 3}}
   next: {arcs: [{step: many}]}
 - step: many
   loop: {in: "{{ [0, 1, 2, 3, 4, 5] }}", iterator: n, spec: {mode: parallel, max_in_flight: 2}}
-  tool: {kind: effect, file: ${file}, label: "item-{{ iter.n }}", spec: {timeout: 0.5}}
+  tool: {kind: effect, file: ${file}, label: "item-{{ iter.n }}", spec: {timeout: 3}}
   next: {spec: {mode: inclusive}, arcs: [{step: left}, {step: right}]}
 - {step: left, tool: {kind: noop, result: 2}, next: {arcs: [{step: both}]}}
 - {step: right, tool: {kind: noop, result: 3}, next: {arcs: [{step: both}]}}
@@ -147,7 +147,7 @@ describe.each([
 
   test.each(points)(
     'RQ-3.2b RQ-3.1a after a kill at %s the run ends, its log is legal, and every effect happened once',
-    { timeout: 60_000 },
+    { timeout: 90_000 },
     async (point) => {
       const { ref, file } = runs.get(point)!;
       const events = await bench.ended(ref);

@@ -32,12 +32,12 @@ workflow:
 - {step: more, ${RETRY}, tool: {kind: noop, result: "{{ compute + 1 }}"}, next: {arcs: [{step: pay}]}}
 - step: pay
   ${RETRY}
-  tool: {kind: effect, file: ${file}, label: pay, delay_ms: 60, spec: {timeout: 0.5}}
+  tool: {kind: effect, file: ${file}, label: pay, delay_ms: 60, spec: {timeout: 2}}
   next: {arcs: [{step: many}]}
 - step: many
   ${RETRY}
   loop: {in: "{{ range(5) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 2}}
-  tool: {kind: effect, file: ${file}, label: "item-{{ iter.n }}", delay_ms: 60, spec: {timeout: 0.5}}
+  tool: {kind: effect, file: ${file}, label: "item-{{ iter.n }}", delay_ms: 60, spec: {timeout: 2}}
   next: {arcs: [{step: last}]}
 - {step: last, ${RETRY}, tool: {kind: noop, result: "{{ more + (many | length) }}"}}
 `;

@@ -68,7 +68,7 @@ export async function openEngine(
       return runtime.engine.startRun(planRef, { ...scope, runId: randomUUID(), targetAdapter: 'native' }, rest);
     },
     async ended(ref) {
-      for (const until = Date.now() + 40_000; ; ) {
+      for (const until = Date.now() + 60_000; ; ) {
         const run = await store.findRun(ref.runId);
         if (run?.status && isTerminal(run.status)) break;
         if (Date.now() > until) {

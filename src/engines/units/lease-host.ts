@@ -1,3 +1,4 @@
+import { AppError } from '../../contracts/errors.ts';
 import type { EventDraft } from '../../kernel/commands.ts';
 import { unitEntity } from '../../kernel/entity-path.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
@@ -37,6 +38,14 @@ export function leaseHost(unit: LeasedUnit, { place, begun, isRedelivered, item 
       if (!result.ok) {
         if (result.reason !== 'EFFECT_TAKEN') held.lose();
         throw result.error;
+      }
+      // The attempt is in the log, but another delivery of this unit made it: this one must not call.
+      const isOthers = events.some(
+        ({ eventType, eventId }, i) => eventType === 'EffectAttempted' && result.receipts[i]!.eventId !== eventId,
+      );
+      if (isOthers) {
+        held.lose();
+        throw new AppError('LEASE_LOST', 'Another delivery of the same step has begun this effect.');
       }
       view.stored(events, result.receipts);
     },
