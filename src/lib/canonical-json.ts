@@ -10,7 +10,7 @@ export function canonicalJson(value: unknown): string {
 const MAX_DEPTH = 200;
 
 function write(value: unknown, depth: number): string {
-  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'string') return quote(value);
   if (typeof value === 'number') {
     if (!Number.isFinite(value)) throw new TypeError('canonical JSON has no NaN or Infinity');
     return Object.is(value, -0) ? '0' : String(value);
@@ -40,7 +40,7 @@ function writeArray(value: readonly unknown[], depth: number): string {
 
 function writeObject(value: Record<string, unknown>, depth: number): string {
   const keys = Object.keys(value);
-  if (keys.length > 1) keys.sort();
+  if (!isSorted(keys)) keys.sort();
   let out = '';
   for (const key of keys) {
     const item = value[key];
@@ -49,6 +49,18 @@ function writeObject(value: Record<string, unknown>, depth: number): string {
   }
   return out === '' ? '{}' : `${out}}`;
 }
+
+/** Looking is cheaper than sorting, and names often come in order. */
+function isSorted(keys: readonly string[]): boolean {
+  for (let i = 1; i < keys.length; i++) if ((keys[i - 1] as string) > (keys[i] as string)) return false;
+  return true;
+}
+
+/** Most short texts need no escapes, and quoting those is a third of the work. */
+export function quote(text: string): string {
+  return text.length <= 64 && PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
+}
+const PLAIN = /^[ !#-[\]-~]*$/;
 
 const keyTexts = new Map<string, string>();
 const MAX_KEY_TEXTS = 2000;

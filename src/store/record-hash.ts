@@ -1,4 +1,5 @@
 import type { RunEventWrite } from '../contracts/envelope.ts';
+import { quote as text } from '../lib/canonical-json.ts';
 import { hmacSha256Hex, sha256, sha256Hex } from '../lib/hash.ts';
 
 /**
@@ -66,10 +67,6 @@ function runText(e: HashedEnvelope): RunText {
   runTexts.set(e.runId, fresh);
   return fresh;
 }
-
-/** Most texts need no escapes, and quoting those is a third of the work. */
-const text = (value: string): string => (PLAIN.test(value) ? `"${value}"` : JSON.stringify(value));
-const PLAIN = /^[ !#-[\]-~]*$/;
 
 export function recordHash(envelope: HashedEnvelope, digest: string): string {
   return sha256Hex(canonicalEnvelope(envelope, digest));

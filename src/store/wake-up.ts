@@ -78,7 +78,8 @@ export class WakeUp {
   }
 
   #wake(runKey: number): void {
-    for (const wake of this.#listeners.get(runKey) ?? []) wake();
+    const wakers = this.#listeners.get(runKey);
+    if (wakers) for (const wake of wakers) wake();
   }
 
   #notify(): void {

@@ -1,6 +1,7 @@
 import { eventRow } from '../../contracts/catalogue.ts';
 import { AppError } from '../../contracts/errors.ts';
 import { STEP_FACTS, statusOfBit } from '../prepared-event.ts';
+import { appendSingles, areSingles } from './append-singles.ts';
 import { encodeCalls, encodeOne, type PreparedCall } from './encode-batch.ts';
 import type { Postgres, Statement } from './postgres.ts';
 
@@ -69,20 +70,34 @@ export async function appendEvents(postgres: Postgres, calls: readonly PreparedC
     .map((_, i) => i)
     .sort((a, b) => (calls[a] as PreparedCall).runKey - (calls[b] as PreparedCall).runKey);
   const sorted = order.map((i) => calls[i] as PreparedCall);
-  const parameters = encodeCalls(sorted);
-  // A deadlock is answered by splitting the batch, not by repeating it.
-  const contention = calls.length > 1 ? 'throw' : 'retry';
-  const send = (assumeNew: boolean) =>
-    postgres.query<AppendRow>(APPEND, [...parameters, assumeNew], { contention }).then(([row]) => row as AppendRow);
-  const row = await send(true).catch((error: unknown) => {
-    if (isDoubt(error)) return send(false);
+  const first = areSingles(sorted) ? singleAnswers(postgres, sorted) : coreAnswers(postgres, sorted, true);
+  const answered = await first.catch((error: unknown) => {
+    if (isDoubt(error)) return coreAnswers(postgres, sorted, false);
     throw error;
   });
   const answers: CallAnswer[] = [];
-  readAnswers(sorted, row).forEach((answer, at) => {
+  answered.forEach((answer, at) => {
     answers[order[at] as number] = answer;
   });
   return answers;
+}
+
+async function coreAnswers(
+  postgres: Postgres,
+  calls: readonly PreparedCall[],
+  assumeNew: boolean,
+): Promise<CallAnswer[]> {
+  // A deadlock is answered by splitting the batch, not by repeating it.
+  const contention = calls.length > 1 ? 'throw' : 'retry';
+  const [row] = await postgres.query<AppendRow>(APPEND, [...encodeCalls(calls), assumeNew], { contention });
+  return readAnswers(calls, row as AppendRow);
+}
+
+async function singleAnswers(postgres: Postgres, calls: readonly PreparedCall[]): Promise<CallAnswer[]> {
+  const { seqs, us } = await appendSingles(postgres, calls);
+  // The same for all of them.
+  const [micros, fresh] = [[us], [true]];
+  return seqs.map((seq) => ({ ok: true, seqs: [seq], micros, fresh }));
 }
 
 /** An event of the batch was stored before, or a call was refused that perhaps was: nothing has happened yet. */

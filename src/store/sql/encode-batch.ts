@@ -104,11 +104,14 @@ export function eventColumns({ events, slots, priors }: Pick<Relations, 'events'
 }
 
 function writeFixed(bytes: Buffer, at: number, { event, salt, recordHash }: PreparedEvent): void {
-  const id = event.eventId;
-  bytes.write(id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24), at, 16, 'hex');
+  bytes.write(uuidHex(event.eventId), at, 16, 'hex');
   bytes.write(event.idempotencyKey, at + 16, 32, 'hex');
   bytes.write(salt, at + 48, 16, 'latin1');
   bytes.write(recordHash, at + 64, 32, 'hex');
+}
+
+export function uuidHex(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
 }
 
 /** The parameters of append_one. */

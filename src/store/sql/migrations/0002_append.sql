@@ -199,6 +199,47 @@ begin
   end if;
 end $$;
 
+-- The same for one new event of each run, which is what many producers at once amount to: one statement moves the heads and
+-- stores the events. Callers sort by run. Whatever is not plain (an unknown run, a refusal, a clock or a stream behind that of
+-- the run) leaves a gap in the keys that come back; then nothing is stored and the caller turns to append_core. So it does
+-- with a duplicate, which the unique index finds. The clock is read before the rows are locked, but a run that somebody
+-- else has moved meanwhile has a later time, and is such a gap. Without attempts they are 1.
+create function runledger.append_singles(
+  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_rule integer[],
+  e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[],
+  out seqs bigint[], out us bigint
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+  now_at constant timestamptz := clock_timestamp();
+  now_xid constant bigint := pg_current_xact_id()::text::bigint;
+  us_bytes bytea;
+  keys bigint[];
+begin
+  us := (extract(epoch from now_at) * 1000000)::bigint;
+  us_bytes := int8send(us);
+  with moved as (
+    update runledger.runs t
+       set last_seq = t.last_seq + 1,
+           decided_seq = case when e.rule & 536870912 <> 0 then t.last_seq + 1 else t.decided_seq end,
+           status = case when e.rule & 65280 <> 0 then (e.rule >> 8) & 255 else t.status end,
+           chain_head = sha256(t.chain_head || e.record || int8send(t.last_seq + 1) || us_bytes),
+           last_persisted_at = now_at, stream_era = (select era from runledger.stream_state), stream_xid = now_xid
+      from unnest(e_run, e_type, e_path, e_engine, e_logical, e_emitted, e_rule, e_id, e_key, e_salt, e_record, e_payload)
+           e(run, type, path, engine, logical, emitted, rule, id, key, salt, record, payload)
+     where t.run_key = e.run and e.rule & t.status <> 0 and t.last_persisted_at < now_at and t.stream_xid <= now_xid
+    returning t.run_key, t.last_seq, t.stream_era, t.chain_head, e.*),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select m.run_key, m.last_seq, now_xid, now_at, m.stream_era, coalesce(m.engine, 1), coalesce(m.logical, 1), m.type,
+             m.id, m.path, m.emitted, m.key, m.record, m.chain_head, m.salt, m.payload
+        from moved m
+      returning run_key, run_seq)
+  select array_agg(run_key), array_agg(run_seq) into keys, seqs from added;
+  if keys is distinct from e_run then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
+end $$;
+
 -- The same for a lone event, in as few statements as possible: starting one costs more than its work. The answer is that
 -- of append_core; `fresh` is false where the event was stored before.
 create function runledger.append_one(

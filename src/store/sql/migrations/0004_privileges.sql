@@ -10,7 +10,7 @@ begin
   execute format('grant select on all tables in schema runledger to %I', to_role);
   execute format('grant insert on runledger.run_refs, runledger.alerts to %I', to_role);
   execute format('grant insert, update on runledger.snapshots, runledger.cursors, runledger.episodes to %I', to_role);
-  execute format('grant execute on function runledger.append_core, runledger.append_one, runledger.create_runs, runledger.erase_payloads,
+  execute format('grant execute on function runledger.append_core, runledger.append_singles, runledger.append_one, runledger.create_runs, runledger.erase_payloads,
     runledger.open_session, runledger.claim_projections to %I', to_role);
 end $$;
 revoke all on function runledger.grant_use from public;
