@@ -1,11 +1,12 @@
 // Runs the suites that need more than npm brings: the store on another major version of Postgres, and the engines on their
 // servers (files named *.engines.test.ts). Arguments go to vitest; paths among them are run instead of all suites.
 import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { startPostgres } from '../test/servers/postgres.ts';
 
 const given = process.argv.slice(2);
-const paths = given.filter((argument) => !argument.startsWith('-'));
-const options = given.filter((argument) => argument.startsWith('-'));
+const paths = given.filter((argument) => existsSync(argument));
+const options = given.filter((argument) => !existsSync(argument));
 const enginePaths = paths.filter((path) => path.includes('.engines.'));
 const storePaths = paths.filter((path) => !enginePaths.includes(path));
 let child: ReturnType<typeof spawn> | undefined;

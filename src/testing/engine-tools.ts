@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { appendFile, readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
@@ -13,6 +14,8 @@ const fields = {
   fail: Type.Optional(Type.Number()),
   retryable: Type.Optional(Type.Boolean()),
   delay_ms: Type.Optional(Type.Number()),
+  /** The call goes on when this file is there. */
+  wait_for: Type.Optional(Type.String()),
 };
 
 async function lines(file: string): Promise<string[]> {
@@ -27,12 +30,14 @@ interface ProbeInput {
   readonly fail?: number;
   readonly retryable?: boolean;
   readonly delay_ms?: number;
+  readonly wait_for?: string;
 }
 
 async function probe(input: ProbeInput, signal: AbortSignal, mark: string): Promise<unknown> {
   const label = String(input.label ?? 'call');
   await appendFile(input.file, `${label} ${mark}\n`);
   if (input.delay_ms) await sleep(input.delay_ms, undefined, { signal });
+  while (input.wait_for !== undefined && !existsSync(input.wait_for)) await sleep(10, undefined, { signal });
   const calls = (await lines(input.file)).filter((line) => line.startsWith(`${label} `)).length;
   if (calls <= (input.fail ?? 0)) {
     throw toolFailure({ code: 'PROBE', message: `call ${calls} fails`, retryable: input.retryable ?? true });
