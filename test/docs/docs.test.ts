@@ -5,6 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import pg from 'pg';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { compileSync } from '../../src/compiler/compile.ts';
+import { loadSettings } from '../../src/runtime/config.ts';
 import { builtCli } from '../e2e/cli.fixture.ts';
 import { shellWithCli } from '../e2e/shell.fixture.ts';
 import { createTestDatabase } from '../setup/database.ts';
@@ -125,6 +126,21 @@ describe('what the documents show', () => {
         if (language === 'ts' && notRun === undefined) expect(file, `${place} is put into no file`).toBeDefined();
       }
     }
+  });
+
+  test('every setting and every variable that the configuration reads is in configuration.md', async () => {
+    const page = read('docs/configuration.md');
+    const refused = await loadSettings({ configFile: false, given: { surprise: 1 } as object }).catch((error) => error);
+    const [, known = ''] = /known are (.*)$/.exec((refused as Error).message) ?? [];
+    const settings = known.split(/, /);
+    expect(settings.length).toBeGreaterThan(9);
+    expect(settings.filter((name) => !new RegExp(`\\b${name}\\b`).test(page))).toEqual([]);
+    const sources = ['config.ts', 'temporal-config.ts'].map((file) => read(`src/runtime/${file}`)).join('\n');
+    const variables = [...sources.matchAll(/(?:text\(env, |read\()'([A-Z_]+)'/g)].map((match) => match[1]!);
+    // What says which characters a terminal has is for nobody to set because of us.
+    const ours = variables.filter((name) => !/^(LC_ALL|LC_CTYPE|LANG|CI|WT_SESSION)$/.test(name));
+    expect(ours).toContain('DATABASE_URL');
+    expect(ours.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
   });
 
   test('every link leads somewhere', () => {
