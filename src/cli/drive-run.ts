@@ -31,6 +31,7 @@ export async function driveRun(
     hint: () => (logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, Ctrl-C pauses` : 'Ctrl-C pauses'),
   });
   logs?.connect(progress);
+  if (!terminal.json) session.trouble = (line) => progress.say(line);
   const stop = new AbortController();
   const interrupts = new Interrupts(context, runtime, runId, progress, stop);
   const letKeysGo = logs && terminal.hints.live && !terminal.json ? listenForKeys({ l: logs.toggle }) : undefined;

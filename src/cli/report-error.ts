@@ -24,11 +24,25 @@ function describe(error: unknown): {
   details: Record<string, unknown>;
   stack?: string;
 } {
+  const { message, code, stack, syscall, path, cause } = error as NodeJS.ErrnoException & { cause?: { code?: string } };
+  if (isDiskFull(error)) {
+    const place = path === undefined ? '' : ` of ${path}`;
+    const said =
+      code === 'STORE_UNAVAILABLE' ? message : `The disk${place} is full (${code}${syscall ? `, ${syscall}` : ''}).`;
+    return { code: 'DISK_FULL', message: said, details: cause?.code === undefined ? {} : { cause: cause.code } };
+  }
   if (error instanceof AppError) return { code: error.code, message: error.message, details: { ...error.details } };
-  const { message, code, stack } = error as NodeJS.ErrnoException;
   const details = {};
   // What the machine refuses is nobody's defect.
-  if (code === 'ENOSPC' || code === 'EDQUOT') return { code: 'DISK_FULL', message, details };
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return { code: 'FILE_NOT_READABLE', message, details };
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+    const isWrite = code === 'EROFS' || /^(mkdir|write|rename|unlink|symlink)/.test(syscall ?? '');
+    return { code: isWrite ? 'FILE_NOT_WRITABLE' : 'FILE_NOT_READABLE', message, details };
+  }
   return { code: 'INTERNAL', message: message ?? String(error), details, ...(stack ? { stack } : {}) };
+}
+
+/** Said by the system, or by Postgres (53100). */
+export function isDiskFull(error: unknown): boolean {
+  const { code, cause } = error as { code?: string; cause?: { code?: string } };
+  return code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG' || cause?.code === '53100';
 }

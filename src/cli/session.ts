@@ -1,3 +1,4 @@
+import { AppError } from '../contracts/errors.ts';
 import type { EngineName } from '../contracts/values.ts';
 import type { Settings } from '../runtime/config.ts';
 import { loadSettings } from '../runtime/config.ts';
@@ -8,7 +9,10 @@ import type { ClaimScope } from '../store/work.ts';
 import type { ArtifactStore } from '../tools/tool.ts';
 import type { LogLine } from '../worker/ports.ts';
 import type { Arguments } from './parse-command.ts';
+import { isDiskFull } from './report-error.ts';
 import type { Terminal } from './terminal.ts';
+
+const TROUBLE_MS = 30_000;
 
 /** What a command opens: each part on first use, and everything closed at its end. */
 export class Session {
@@ -17,6 +21,9 @@ export class Session {
   #settings: Promise<Settings> | undefined;
   #ledger: Promise<Ledger> | undefined;
   #hooks: LedgerHooks = {};
+  /** Where a person is told what work waits for; a display takes this over. */
+  trouble: (line: string) => void = (line) => this.#terminal.note(line);
+  readonly #toldAt = new Map<string, number>();
   readonly #runtimes: EngineRuntime[] = [];
   #closing: Promise<void> | undefined;
 
@@ -76,10 +83,21 @@ export class Session {
       ...(options.log ? { log: options.log } : {}),
       onError: (error, unit) => {
         if (this.#terminal.verbose) this.#terminal.note(`worker: ${unit}: ${(error as Error).message}`);
+        else this.#tellTrouble(error);
       },
     });
     this.#runtimes.push(runtime);
     return runtime;
+  }
+
+  /** Work that fails for want of its ground is tried again, and a person should know what it waits for: now and then. */
+  #tellTrouble(error: unknown): void {
+    const isAway = error instanceof AppError && error.code === 'STORE_UNAVAILABLE';
+    if (!isDiskFull(error) && !isAway) return;
+    const why = isDiskFull(error) ? 'the disk is full' : 'the database is not there';
+    if (Date.now() - (this.#toldAt.get(why) ?? 0) < TROUBLE_MS) return;
+    this.#toldAt.set(why, Date.now());
+    this.trouble(`Waiting: ${why} (${(error as Error).message}). The run goes on by itself, or after resume.`);
   }
 
   /** Closes a runtime that is no longer needed while the command goes on. */

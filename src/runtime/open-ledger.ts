@@ -1,6 +1,7 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '../contracts/errors.ts';
+import { makeFolder } from '../lib/make-folder.ts';
 import { PostgresStore } from '../store/postgres-store.ts';
 import { Postgres, type PostgresOptions } from '../store/sql/postgres.ts';
 import type { Settings } from './config.ts';
@@ -30,7 +31,7 @@ export async function openDatabase(settings: Settings, hooks: LedgerHooks = {}):
   const { databaseUrl: url, folder } = settings;
   const warnings = hooks.warn ? { onWarning: hooks.warn } : {};
   if (url !== undefined) return { options: { url, ...warnings }, embedded: false, close: async () => {} };
-  makeFolder(folder);
+  makeOwnFolder(folder);
   const { openEmbedded } = await import('../store/embedded/open-embedded.ts');
   const server = await openEmbedded({
     folder,
@@ -80,10 +81,10 @@ async function probe(options: PostgresOptions): Promise<void> {
   }
 }
 
-function makeFolder(folder: string): void {
+function makeOwnFolder(folder: string): void {
   try {
     // Nothing in it belongs into a repository.
-    if (mkdirSync(folder, { recursive: true }) !== undefined) writeFileSync(join(folder, '.gitignore'), '*\n');
+    if (makeFolder(folder)) writeFileSync(join(folder, '.gitignore'), '*\n');
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
     throw new AppError('EMBEDDED_FOLDER_UNUSABLE', `The folder ${folder} cannot be made (${code}).`, { folder });

@@ -44,6 +44,11 @@ export interface CliOptions {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly input?: string;
+  /** Words before the command: something that runs it in its own way. */
+  readonly prefix?: readonly string[];
+  /** The account that runs it. */
+  readonly uid?: number;
+  readonly gid?: number;
   /** Called with all of stdout and stderr so far, whenever there is more. */
   readonly watch?: (stdout: string, signal: (name: NodeJS.Signals) => void, stderr: string) => void;
 }
@@ -58,7 +63,10 @@ export interface CliEnd {
 export function runCli(args: readonly string[], options: CliOptions = {}): Promise<CliEnd> {
   const { PATH = '', HOME = '', TMPDIR } = process.env;
   const env = { PATH, HOME, LANG: 'C.UTF-8', ...(TMPDIR ? { TMPDIR } : {}), ...options.env };
-  const child = spawn(process.execPath, [builtCli(), ...args], { cwd: options.cwd ?? ROOT, env });
+  const [file, ...words] = [...(options.prefix ?? []), process.execPath, builtCli(), ...args];
+  const { cwd = ROOT, uid, gid } = options;
+  const account = { ...(uid === undefined ? {} : { uid }), ...(gid === undefined ? {} : { gid }) };
+  const child = spawn(file!, words, { cwd, env, ...account });
   let stdout = '';
   let stderr = '';
   const tell = (): void => options.watch?.(stdout, (name) => child.kill(name), stderr);

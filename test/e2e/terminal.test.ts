@@ -2,10 +2,13 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { displayWidth } from '../../src/cli/terminal.ts';
 import { createTestDatabase, type TestDatabase } from '../setup/database.ts';
-import { builtCli, ROOT } from './cli.fixture.ts';
+import { builtCli, ROOT, runCli } from './cli.fixture.ts';
+import { screenOf } from './screen.fixture.ts';
+
+vi.setConfig({ testTimeout: 120_000 });
 
 let database: TestDatabase;
 let folder: string;
@@ -23,16 +26,22 @@ interface Screen {
   readonly columns?: number;
   readonly rows?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** Typed when the text was seen. */
-  readonly type?: { readonly after: string; readonly keys: string };
+  /** A line for bash instead of arguments. */
+  readonly shell?: string;
+  /** What a person does, each when the text was seen since the last thing that was done. */
+  readonly acts?: readonly ({ readonly after: string } & (
+    | { readonly keys: string }
+    | { readonly columns: number; readonly rows: number }
+  ))[];
 }
 
 /** Runs the command line in a real pseudo-terminal. */
 function inTerminal(args: readonly string[], screen: Screen = {}): Promise<{ code: number | null; text: string }> {
-  const { columns = 80, rows = 24, type } = screen;
+  const { columns = 80, rows = 24, acts = [] } = screen;
   const { PATH = '', HOME = '' } = process.env;
   const env = { PATH, HOME, LANG: 'C.UTF-8', TERM: 'xterm-256color', DATABASE_URL: database.url, ...screen.env };
-  const words = [String(columns), String(rows), type?.after ?? '', type?.keys ?? '', process.execPath, builtCli()];
+  const words = [String(columns), String(rows), JSON.stringify(acts)];
+  words.push(...(screen.shell === undefined ? [process.execPath, builtCli()] : ['bash', '-c', screen.shell]));
   const child = spawn('python3', [join(import.meta.dirname, 'in_terminal.py'), ...words, ...args], {
     cwd: folder,
     env,
@@ -98,12 +107,134 @@ test('a tree that is higher than the terminal shows its end', async () => {
   expect(code).toBe(0);
 });
 
-test('Ctrl-C in a terminal pauses the run and says so', async () => {
-  const slow = SLOW.replace('sleep 0.6', 'echo begun; sleep 1');
-  const { text, code } = await inTerminal(['run', await playbook('paused', slow), '--logs'], {
-    type: { after: 'begun', keys: '\u0003' },
+test('the screen holds every step once at the end, whatever was painted in between, and the sub-playbook below its step', async () => {
+  await playbook('inner', "  - {step: deep, tool: {kind: shell, cmds: ['sleep 0.4']}}\n");
+  const file = await playbook(
+    'outer',
+    `  - {step: start, tool: {kind: shell, cmds: ['sleep 0.3']}, next: {arcs: [{step: many}]}}
+  - {step: many, loop: {in: [1, 2, 3, 4], iterator: n}, tool: {kind: shell, cmds: ['sleep 0.2']}, next: {arcs: [{step: sub}]}}
+  - {step: sub, tool: {kind: playbook, path: inner}}
+`,
+  );
+  const { text, code } = await inTerminal(['run', file], { columns: 90 });
+  expect(code).toBe(0);
+  const screen = screenOf(text, 90);
+  const tree = screen.slice(1, screen.indexOf(''));
+  expect(tree.map((line) => line.replace(/ {2,}[\d.]+ m?s$/, ''))).toEqual([
+    '✓ start',
+    expect.stringMatching(/^✓ many +4\/4$/),
+    '✓ sub',
+    '  ✓ deep',
+  ]);
+  // While it went on: the bar of the run, the bar of the loop.
+  expect(text).toMatch(/█+░* {2}[123]\/3 steps/);
+  expect(text).toMatch(/many +[█░]{10} \d\/4/);
+});
+
+test('a window that gets narrower in the middle of a run gets lines that fit', async () => {
+  const slow = SLOW.replace('sleep 0.6', 'sleep 2');
+  const { text, code } = await inTerminal(['run', await playbook('resized', slow)], {
+    columns: 100,
+    acts: [{ after: '0/2 steps', columns: 30, rows: 10 }],
   });
-  expect(text).toContain('Pausing: steps in flight may finish.');
-  expect(text).toMatch(/Paused run [0-9a-f-]{36}/);
-  expect(code).toBe(130);
+  expect(code).toBe(0);
+  const painted = text.split(`${ESCAPE}[J`);
+  const after = painted.slice(painted.findIndex((frame) => frame.includes('0/2 steps')) + 2, -1);
+  expect(after.length).toBeGreaterThan(3);
+  // The frame that was on its way when the window changed may still be a wide one.
+  const late = after.slice(2).flatMap((frame) => frame.split(/[\r\n]+/));
+  for (const line of late) expect(displayWidth(line)).toBeLessThan(30);
+});
+
+test('the key l shows what tasks print, and hides it again', async () => {
+  const file = await playbook(
+    'chatty',
+    '  - {step: start, tool: {kind: shell, cmds: [\'for i in 1 2 3 4 5 6 7 8 9; do echo "word $i"; sleep 0.4; done\']}}\n',
+  );
+  const { text, code } = await inTerminal(['run', file], {
+    acts: [
+      { after: 'l shows what tasks print', keys: 'l' },
+      { after: 'start | word', keys: 'l' },
+    ],
+  });
+  expect(code).toBe(0);
+  expect(text).toContain('l hides what tasks print');
+  const shown = screenOf(text, 80).filter((line) => line.startsWith('start | word'));
+  expect(shown.length).toBeGreaterThan(0);
+  expect(shown.length).toBeLessThan(9);
+});
+
+describe('Ctrl-C in a terminal', () => {
+  const slow = SLOW.replace('sleep 0.6', 'echo begun; sleep 2');
+
+  test('once pauses the run, drains it and says so; resume goes on', async () => {
+    const { text, code } = await inTerminal(['run', await playbook('paused', slow), '--logs'], {
+      acts: [{ after: 'begun', keys: '\u0003' }],
+    });
+    expect(text).toContain('Pausing: steps in flight may finish.');
+    const id = /Paused run ([0-9a-f-]{36})/.exec(text)![1]!;
+    expect(code).toBe(130);
+    const resumed = await inTerminal(['resume', id]);
+    expect(screenOf(resumed.text, 80).join('\n')).toMatch(/✓ start [\s\S]*✓ a_step[\s\S]*COMPLETED/);
+  });
+
+  test('twice hands the leases back and leaves at once; resume goes on', async () => {
+    const { text, code } = await inTerminal(
+      ['run', await playbook('left', slow.replace('sleep 2', 'sleep 20')), '--logs'],
+      {
+        acts: [
+          { after: 'begun', keys: '\u0003' },
+          { after: 'Pausing', keys: '\u0003' },
+        ],
+      },
+    );
+    const id = /Left run ([0-9a-f-]{36})/.exec(text)![1]!;
+    expect(text).not.toContain('✓');
+    expect(code).toBe(130);
+    const env = { DATABASE_URL: database.url };
+    const { stdout } = await runCli(['status', id, '--json'], { env });
+    expect(JSON.parse(stdout)).toMatchObject({ snapshot: { status: 'PAUSED' } });
+    const resumed = await inTerminal(['resume', id, '--logs'], {
+      acts: [
+        { after: 'begun', keys: '\u0003' },
+        { after: 'Pausing', keys: '\u0003' },
+      ],
+    });
+    expect(resumed.text).toContain('nothing is lost');
+  });
+});
+
+test('the terminal shows what is typed again after the command', async () => {
+  const command = `"${process.execPath}" "${builtCli()}" run "${await playbook('echo', SLOW)}" > /dev/tty; stty -a < /dev/tty`;
+  const { text } = await inTerminal([], { shell: command });
+  expect(text).toMatch(/(?<!-)\bicanon\b/);
+  expect(text).toMatch(/(?<!-)\becho\b/);
+  expect(text).toMatch(/(?<!-)\bisig\b/);
+});
+
+test('in the background of a shell the command is not stopped for want of the terminal', async () => {
+  const file = await playbook('background', SLOW);
+  const command = `set -m; "${process.execPath}" "${builtCli()}" run "${file}" & wait $!; echo "ended $?"`;
+  const { text } = await inTerminal([], { shell: command });
+  expect(text).toContain('COMPLETED');
+  expect(text).toContain('ended 0');
+});
+
+test('a pipe gets plain lines without a sign of a terminal', async () => {
+  const { stdout } = await runCli(['run', await playbook('piped', SLOW)], {
+    cwd: folder,
+    env: { DATABASE_URL: database.url },
+  });
+  expect(stdout).not.toContain(ESCAPE);
+  expect(stdout).toMatch(/^✓ start +[\d.]+ m?s\n✓ a_step_with_quite_a_long_name_indeed +\d/m);
+});
+
+test('without UTF-8 every sign is ASCII, in a pipe and in a terminal', async () => {
+  const file = await playbook('ascii', SLOW);
+  const env = { LANG: 'C', LC_ALL: 'C' };
+  const { text } = await inTerminal(['run', file], { env });
+  expect(text).toContain('COMPLETED');
+  const piped = await runCli(['run', file], { cwd: folder, env: { DATABASE_URL: database.url, ...env } });
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII begins with them.
+  for (const output of [text, piped.stdout]) expect(output).toMatch(/^[\x00-\x7f]*$/);
 });

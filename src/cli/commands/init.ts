@@ -1,8 +1,11 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { AppError } from '../../contracts/errors.ts';
+import { makeFolder } from '../../lib/make-folder.ts';
 import type { Command } from '../context.ts';
 import { initFiles } from '../init-files.ts';
+import { isDiskFull } from '../report-error.ts';
 
 export const init: Command = async ({ args, terminal }) => {
   const given = args.positionals[0] ?? '.';
@@ -45,14 +48,19 @@ function isThere(folder: string, path: string, text: string): boolean {
   });
 }
 
+/** The file is there whole or not at all, and never takes the place of another one. */
 function write(file: string, text: string): void {
+  const unfinished = `${file}.${randomUUID().slice(0, 8)}.tmp`;
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, text, { flag: 'wx' });
+    makeFolder(dirname(file));
+    writeFileSync(unfinished, text, { flag: 'wx' });
+    linkSync(unfinished, file);
   } catch (error) {
     const { code = 'unknown' } = error as NodeJS.ErrnoException;
-    if (code === 'ENOSPC' || code === 'EDQUOT') throw error;
+    if (isDiskFull(error)) throw error;
     throw new AppError('FILE_NOT_WRITABLE', `${file} cannot be written (${code}).`, { file }, { cause: error });
+  } finally {
+    rmSync(unfinished, { force: true });
   }
 }
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { AppError } from '../../contracts/errors.ts';
 import type { Binaries } from './binaries.ts';
 import { type DataPlace, makeAccountFolder } from './data-place.ts';
+import { diskFull } from './disk-full.ts';
 import { type RunAs, runCommand } from './run-command.ts';
 
 /** The superuser of the cluster; the application's database has the same name, so that psql needs no more than -h and -U. */
@@ -31,6 +32,8 @@ export async function initCluster(place: DataPlace, binaries: Binaries): Promise
   const result = await runCommand(binaries.initdb, args, place.runAs);
   if (result.code !== 0) {
     await removeTree(temporary, place.runAs);
+    const full = diskFull(place.home, result.output);
+    if (full) throw full;
     throw new AppError(
       'EMBEDDED_START_FAILED',
       `The embedded Postgres could not make its data folder in ${place.home}: ${result.output.slice(-2000)}`,

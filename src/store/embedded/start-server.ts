@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../contracts/errors.ts';
 import type { Binaries } from './binaries.ts';
 import type { DataPlace } from './data-place.ts';
+import { diskFull } from './disk-full.ts';
 import { readPidFile } from './postmaster-pid.ts';
 import { CHILD_ENV } from './run-command.ts';
 
@@ -90,6 +91,8 @@ async function readFrom(file: FileHandle, start: number): Promise<string> {
 }
 
 function failed(place: DataPlace, why: string, said: string): AppError {
+  const full = diskFull(place.home, said);
+  if (full) return full;
   const tail = said.trim().split('\n').slice(-6).join('\n');
   return new AppError(
     'EMBEDDED_START_FAILED',
