@@ -5,7 +5,7 @@ import { median } from '../harness.ts';
 import { createDatabase, type Server } from './compare.ts';
 import { ContenderClient } from './contender-client.ts';
 import { cpuSeconds } from './cpu-seconds.ts';
-import { lineOfSteps } from './runledger.ts';
+import { ringOfSteps } from './runledger.ts';
 
 export interface LongRun {
   readonly steps: number;
@@ -21,7 +21,7 @@ export async function longRun(server: Server, steps: number, rounds: number): Pr
   const target = await createDatabase(server, 'steps_long');
   const folder = join(server.folder, 'steps_long');
   mkdirSync(folder);
-  const options = { playbook: lineOfSteps(steps) };
+  const options = { playbook: ringOfSteps(steps) };
   const client = await ContenderClient.open({ name: 'runledger', target, folder, options });
   try {
     const tenths: number[][] = Array.from({ length: 10 }, () => []);

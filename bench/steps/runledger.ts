@@ -20,6 +20,18 @@ export function lineOfSteps(count: number): string {
   return playbook(`line${count}`, steps.join('\n'));
 }
 
+/** Ten steps in a ring, which a run goes round until it has taken so many. */
+export function ringOfSteps(count: number): string {
+  const steps = Array.from({ length: 10 }, (_, i) => {
+    if (i < 9) return `- {step: s${i}, tool: {kind: noop, result: ${i}}, next: {arcs: [{step: s${i + 1}}]}}`;
+    return `- step: s9
+  tool: {kind: noop, result: "{{ (ctx.turn | default(0)) + 1 }}"}
+  set: {ctx.turn: "{{ s9 }}"}
+  next: {arcs: [{step: s0, when: "{{ ctx.turn < ${count / 10} }}"}]}`;
+  });
+  return playbook(`ring${count}`, steps.join('\n'));
+}
+
 /** One step that is a loop of no-op iterations. */
 export function parallelLoop(count: number, inFlight: number): string {
   const loop = `{in: "{{ range(${count}) }}", iterator: n, spec: {mode: parallel, max_in_flight: ${inFlight}}}`;

@@ -371,18 +371,25 @@ begin
       raise exception 'the effect was attempted at the same moment' using errcode = 'RL003';
     end if;
   end loop;
-  for i in 1 .. coalesce(array_length(l_call, 1), 0) loop
-    if not applied[l_call[i]] then continue; end if;
-    if l_op[i] = 1 then
-      insert into runledger.loops (run_key, step, next_index, total, in_flight, max_in_flight, skipped)
-        values (c_run[l_call[i]], l_step[i], l_next[i], l_total[i], l_flight[i], l_max[i], l_skip[i]::integer[]) on conflict do nothing;
-    else
-      update runledger.loops set in_flight = in_flight - 1, stopped = stopped or l_flag[i]
-       where run_key = c_run[l_call[i]] and step = l_step[i];
-      handouts := handouts || array(select l_call[i] || ':' || h from unnest(
-        runledger.fill_loop(c_run[l_call[i]], l_step[i], c_tenant[l_call[i]], c_owner[l_call[i]], c_ttl[l_call[i]], now_at)) h);
-    end if;
-  end loop;
+  if array_length(l_call, 1) > 0 then
+    insert into runledger.loops (run_key, step, next_index, total, in_flight, max_in_flight, skipped)
+      select c_run[o.call], o.step, o.next, o.total, o.flight, o.most, o.skip::integer[]
+        from unnest(l_call, l_op, l_step, l_next, l_total, l_flight, l_max, l_skip) o(call, op, step, next, total, flight, most, skip)
+       where o.op = 1 and applied[o.call] on conflict do nothing;
+    -- Iterations of one loop that end together are one change of its row, so that a full batch holds it up no longer than a small one.
+    for lo in
+      select c_run[o.call] as run_key, o.step, c_owner[o.call] as owner, c_tenant[o.call] as tenant, c_ttl[o.call] as ttl,
+             count(*)::integer as ended, bool_or(o.flag) as stop, array_agg(o.call) as calls
+        from unnest(l_call, l_op, l_step, l_flag) o(call, op, step, flag)
+       where o.op = 2 and applied[o.call] group by 1, 2, 3, 4, 5
+    loop
+      update runledger.loops set in_flight = in_flight - lo.ended, stopped = stopped or lo.stop
+       where run_key = lo.run_key and step = lo.step;
+      -- Each of them goes on with one unit; what is left goes to the last.
+      handouts := handouts || array(select lo.calls[least(h.ord, lo.ended)] || ':' || h.unit from unnest(
+        runledger.fill_loop(lo.run_key, lo.step, lo.tenant, lo.owner, lo.ttl, now_at)) with ordinality h(unit, ord));
+    end loop;
+  end if;
 end $$;
 
 -- Hands out the iterations that there is room for, or the end of the loop, as fence:unit. With an owner they come leased to it,
@@ -390,10 +397,10 @@ end $$;
 create function runledger.fill_loop(of_run bigint, of_step text, of_tenant text, owner text, ttl_ms integer, now_at timestamptz) returns text[]
   language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  lo runledger.loops; st smallint; run_engine text; name text; f bigint; units text[] := '{}'; out_units text[] := '{}';
+  lo runledger.loops; st smallint; run_engine text; units text[] := '{}'; out_units text[];
 begin
   select * into lo from runledger.loops where run_key = of_run and step = of_step;
-  if not found then return out_units; end if;
+  if not found then return units; end if;
   select status, engine into st, run_engine from runledger.runs where run_key = of_run;
   -- Only a run that is RUNNING hands out anything.
   if st = 4 then
@@ -409,15 +416,16 @@ begin
   end if;
   if lo.in_flight = 0 and (lo.stopped or lo.next_index >= lo.total) then units := units || ('e:' || of_step); end if;
   update runledger.loops set next_index = lo.next_index, in_flight = lo.in_flight where run_key = of_run and step = of_step;
-  foreach name in array units loop
-    f := case when owner is null then 0 else nextval('runledger.fences') end;
+  if units = '{}' then return units; end if;
+  with added as (
     insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries, held)
-      values (of_run, name, of_tenant, run_engine, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
-        owner, f, case when owner is null then 0 else 1 end, st = 8)
-      on conflict do nothing;
-    out_units := out_units || (f || ':' || name);
-  end loop;
-  return out_units;
+      select of_run, u.unit, of_tenant, run_engine, case when owner is null then now_at else now_at + ttl_ms * interval '1 millisecond' end,
+             owner, case when owner is null then 0 else nextval('runledger.fences') end, case when owner is null then 0 else 1 end, st = 8
+        from unnest(units) u(unit)
+      on conflict do nothing
+      returning work.unit, work.fence)
+  select array_agg(added.fence || ':' || added.unit) into out_units from added;
+  return coalesce(out_units, '{}');
 end $$;
 
 -- Creates runs with their first events and their first work in one transaction.
