@@ -8,7 +8,7 @@ export type { ScheduledUnit } from '../engines/units/commit-decision.ts';
 export { doUnit } from '../engines/units/do-unit.ts';
 export { HeldUnit } from '../engines/units/held-unit.ts';
 export { LeaseKeeper } from '../engines/units/lease-keeper.ts';
-export { RunViews } from '../engines/units/run-views.ts';
+export { PlanUnreadable, RunViews } from '../engines/units/run-views.ts';
 export type { UnitPorts } from '../engines/units/unit-ports.ts';
 export { mustStop } from '../kernel/open-work.ts';
 export { faultPoint } from '../lib/fault-point.ts';

@@ -55,6 +55,7 @@ export class PostgresWorkSignals implements WorkSignals {
 
   onStop(stop: (runKey: number) => void): () => void {
     this.#stoppers.add(stop);
+    this.#connect().catch(() => {});
     return () => void this.#stoppers.delete(stop);
   }
 
@@ -97,7 +98,7 @@ export class PostgresWorkSignals implements WorkSignals {
     client.on('end', () => {
       this.#client = undefined;
       // Whoever waits to be woken listens again when the database is back.
-      if (!this.#closed && this.#wakers.size > 0) {
+      if (!this.#closed && this.#wakers.size + this.#stoppers.size > 0) {
         setTimeout(() => this.#connect().catch(() => {}), RECONNECT_MS).unref();
       }
     });

@@ -9,8 +9,10 @@ import {
   type LeaseKeeper,
   type LedgerEngine,
   mustStop,
+  PlanUnreadable,
   type UnitPorts,
 } from '../../exports/engine.ts';
+import { HandedUnits } from './handed-units.ts';
 import { type TemporalSettings, workflowIdOf } from './options.ts';
 import type { Answer, CancelRequest, LookRequest, OpenUnit, RunActivities, UnitRequest } from './protocol.ts';
 
@@ -21,6 +23,9 @@ const SHORT_WAIT_MS = 1500;
 /** How soon a unit is asked for again that somebody else holds. */
 const LEASED_POLL_MS = 250;
 const MAX_LINKED = 5000;
+/** So many of the units that follow are handed over with their fence. */
+const MAX_HANDED_OVER = 100;
+const RENEW_SOON_MS = 200;
 
 type RunView = Awaited<ReturnType<UnitPorts['views']['get']>>;
 
@@ -38,6 +43,7 @@ export interface ActivityPorts extends Omit<UnitPorts, 'room' | 'scheduled' | 'e
 export class TemporalActivities implements RunActivities {
   readonly #ports: ActivityPorts;
   readonly #linked = new Set<string>();
+  readonly #handed = new HandedUnits();
 
   constructor(ports: ActivityPorts) {
     this.#ports = ports;
@@ -68,12 +74,14 @@ export class TemporalActivities implements RunActivities {
   async #doUnit(request: UnitRequest, context: Context): Promise<Answer> {
     const { runId, unit, tried = 0, execution } = request;
     const { work, owner, leaseMs } = this.#ports;
+    const engine = { attempt: context.info.attempt + tried, execution };
+    const handed = engine.attempt === 1 ? this.#handed.take(runId, unit) : undefined;
+    if (handed) return this.#run(new HeldUnit(handed, performance.now(), engine), context);
     for (;;) {
       const from = performance.now();
       const claim = await work.claimUnit(runId, unit, owner, leaseMs);
       await faultPoint('temporal.after-claim');
       if (claim.state === 'claimed') {
-        const engine = { attempt: context.info.attempt + tried, execution };
         const held = new HeldUnit(claim.unit, from + leaseMs, engine);
         if (claim.unit.stop) held.stop();
         return this.#run(held, context);
@@ -101,7 +109,8 @@ export class TemporalActivities implements RunActivities {
     let ended: RunView | undefined;
     const ports: UnitPorts = {
       ...this.#ports,
-      room: () => 0,
+      room: () => MAX_HANDED_OVER,
+      handMs: 0,
       scheduled: (scheduled) => {
         for (const { unit, dueAt } of scheduled)
           units.set(unit, { unit, ...(dueAt === undefined ? {} : { due: Date.parse(dueAt) }) });
@@ -112,8 +121,11 @@ export class TemporalActivities implements RunActivities {
     };
     const stopWatching = this.#watch(held, context);
     leases.add(held);
+    // A unit that was handed over has a lease without time; one that takes longer gets some.
+    const soon = setTimeout(() => void leases.renew([held]), RENEW_SOON_MS);
     try {
-      await doUnit(ports, held);
+      const { runKey, runId } = held;
+      for (const lease of await doUnit(ports, held)) this.#handed.put({ deliveries: 1, ...lease, runKey, runId });
       await faultPoint('temporal.after-unit');
     } catch (error) {
       if (error instanceof AppError && error.code === 'LEASE_LOST') {
@@ -127,17 +139,29 @@ export class TemporalActivities implements RunActivities {
       }
       throw error;
     } finally {
+      clearTimeout(soon);
       leases.delete(held);
       stopWatching();
     }
     if (ended) return this.look({ runId: held.runId });
     const all = [...units.values()];
-    const view = await views.get(held.runId);
+    const view = await this.#viewOf(held.runId);
     return {
       units: all.slice(0, MAX_UNITS),
       ...(all.length > MAX_UNITS ? { more: '' } : {}),
       ...(mustStop(view.state) ? { stop: true } : {}),
     };
+  }
+
+  /** Also of a run whose plan cannot be read any more: it was ended for that, and Temporal has to know. */
+  async #viewOf(runId: string): Promise<RunView> {
+    const { views } = this.#ports;
+    try {
+      return await views.get(runId);
+    } catch (thrown) {
+      if (!(thrown instanceof PlanUnreadable)) throw thrown;
+      return views.withoutPlan(runId);
+    }
   }
 
   /** A cancellation only says that there is news: whether the unit has to stop is in its row. */
@@ -168,7 +192,7 @@ export class TemporalActivities implements RunActivities {
       }),
     );
     const more = later.length > MAX_UNITS ? { more: units.at(-1)!.unit } : {};
-    const view = await views.get(runId);
+    const view = await this.#viewOf(runId);
     await views.refresh(view);
     if (run.status !== undefined && isTerminal(run.status)) {
       const { parentRunId, parentEntity } = view.state.run;

@@ -67,7 +67,7 @@ const effect = (file: string): string =>
 
 describe('a worker that is killed', () => {
   test.each([
-    ['temporal.after-claim', 2],
+    ['temporal.after-claim', 1],
     ['effect.after-call', 1],
     ['commit.before', 2],
     ['commit.after', 2],

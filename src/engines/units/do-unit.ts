@@ -30,6 +30,8 @@ export async function doUnit(ports: UnitPorts, held: HeldUnit): Promise<readonly
     if (!(thrown instanceof PlanUnreadable)) throw thrown;
     return giveUp(ports, held, thrown);
   }
+  // Another process may have had the unit before: what is known here of the run may be older than what that one recorded.
+  if (held.deliveries > 1 || held.engineAttempt > 1) await ports.views.refresh(view);
   const unit = new LeasedUnit(ports, held, view);
   switch (key.kind) {
     case 'step':

@@ -27,6 +27,11 @@ export async function beginLoop(
 ): Promise<readonly Lease[]> {
   const { stepId, attempt } = step;
   const { artifacts } = unit.ports;
+  const planned = unit.view.plan.steps.find((candidate) => candidate.stepId === step.name);
+  // A cursor has no list: its iterations draw from it until one finds nothing.
+  if (planned?.loop?.mode === 'cursor') {
+    return unit.decide({ facts: begun, ask: () => ({ type: 'loopResolved', stepId, attempt }) });
+  }
   const state = expectStored(unit.view.state, begun, new Date().toISOString());
   let values: Record<string, unknown> = {};
   for (;;) {
@@ -133,7 +138,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
     run: unit.view.run,
     ...openingFirst(events),
     ...(unit.ports.room() > 0 ? { owner: unit.ports.owner } : {}),
-    leaseMs: unit.ports.leaseMs,
+    leaseMs: unit.ports.handMs ?? unit.ports.leaseMs,
     work: [{ op: 'delete', unit: unit.held.unit, fence: unit.held.fence }],
     loops: [{ op: 'ended', loop: loopKey(stepId, attempt), stop }],
   });
@@ -154,9 +159,8 @@ function failureMode({ view }: LeasedUnit, stepId: string): 'fail_fast' | 'best_
 
 /** Gathers the results of a loop whose last iteration has ended. */
 export async function endLoop(unit: LeasedUnit, { stepId, attempt }: LoopEndKey): Promise<readonly Lease[]> {
-  if (unit.view.isBehind || (unit.view.state.loops.get(stepId)?.open.size ?? 0) > 0) {
-    await unit.ports.views.refresh(unit.view);
-  }
+  // Iterations end on other workers without this one noticing: what it knows of the loop may be old and yet look whole.
+  await unit.ports.views.refresh(unit.view);
   const loop = await unit.find(({ loops }) => loops.get(stepId));
   if (loop?.attempt !== attempt) return unit.discard();
   const { plan, state } = unit.view;

@@ -37,11 +37,11 @@ export async function retryCommand(
   for (const loop of old.loops.values()) {
     const indexes = finished.get(`${loop.stepId}@${loop.attempt}`) ?? [];
     if (indexes.length === 0) continue;
-    const results = await loopResult(ports.store, ports.artifacts, view, loop);
+    const results = loop.mode === 'cursor' ? undefined : await loopResult(ports.store, ports.artifacts, view, loop);
     loops[loop.stepId] = {
       finished: [...new Set([...loop.carried, ...indexes])].sort((a, b) => a - b),
       ...(loop.list === undefined ? {} : { list: loop.list }),
-      results: await storeResult(ports.artifacts, results, undefined, 'loop-result'),
+      ...(results ? { results: await storeResult(ports.artifacts, results, undefined, 'loop-result') } : {}),
     };
   }
   return { old, planRef, loops };
