@@ -83,7 +83,9 @@ export function benchTables(): string {
       return `**${title}** (\`npm run bench -- ${bench}\`, ${at.slice(0, 10)}, ${where})\n\n${table(columns, cells)}`;
     });
   });
-  return parts.length === 0 ? 'No results are committed yet.' : parts.join('\n\n');
+  if (parts.length === 0) return 'No results are committed yet.';
+  const more = existsSync(join(ROOT, 'docs/performance.md')) ? ['[performance.md](performance.md) says more.'] : [];
+  return [...parts, ...more].join('\n\n');
 }
 
 function cell(value: string | number | undefined): string {
