@@ -21,7 +21,7 @@ interface Sample {
 
 async function measure(contender: Contender, producers: number, batch: number, ms: number): Promise<Sample> {
   const writers = await Promise.all(Array.from({ length: producers }, () => contender.producer(batch)));
-  // A short warm-up fills connections, plans and caches.
+  // A short time of its own fills connections, plans and caches.
   const latencies: number[] = [];
   const phase = async (duration: number, record: boolean): Promise<number> => {
     const from = performance.now();
@@ -64,6 +64,12 @@ export async function appendBench({ quick, progress }: BenchOptions): Promise<Be
     ];
     const shapes = [1, 16, 64, 256].map((producers) => ({ producers, batch: 1 })).concat({ producers: 8, batch: 100 });
     const [rounds, ms] = quick ? [1, 1200] : [5, 4000];
+    // The compiler of this process needs some ten thousand calls before it knows what runs often. Whoever came first would
+    // pay for that in its first measurement.
+    for (const contender of contenders) {
+      progress(`warming up: ${contender.name}`);
+      await measure(contender, 64, 1, quick ? 1500 : 4000);
+    }
     const samples: Sample[] = [];
     for (let round = 1; round <= rounds; round++) {
       for (const { producers, batch } of shapes) {

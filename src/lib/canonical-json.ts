@@ -40,7 +40,7 @@ function writeArray(value: readonly unknown[], depth: number): string {
 
 function writeObject(value: Record<string, unknown>, depth: number): string {
   const keys = Object.keys(value);
-  if (!isSorted(keys)) keys.sort();
+  sortKeys(keys);
   let out = '';
   for (const key of keys) {
     const item = value[key];
@@ -50,10 +50,21 @@ function writeObject(value: Record<string, unknown>, depth: number): string {
   return out === '' ? '{}' : `${out}}`;
 }
 
-/** Looking is cheaper than sorting, and names often come in order. */
-function isSorted(keys: readonly string[]): boolean {
-  for (let i = 1; i < keys.length; i++) if ((keys[i - 1] as string) > (keys[i] as string)) return false;
-  return true;
+/** In place and by UTF-16 code unit. For the few keys of most objects this takes a fraction of the work of Array.sort. */
+function sortKeys(keys: string[]): void {
+  if (keys.length > 16) {
+    keys.sort();
+    return;
+  }
+  for (let i = 1; i < keys.length; i++) {
+    const key = keys[i] as string;
+    let at = i;
+    while (at > 0 && (keys[at - 1] as string) > key) {
+      keys[at] = keys[at - 1] as string;
+      at -= 1;
+    }
+    keys[at] = key;
+  }
 }
 
 /** Most short texts need no escapes, and quoting those is a third of the work. */
