@@ -119,7 +119,15 @@ export const TOOL_FORMS: Readonly<Record<string, ToolForm>> = {
   noop: { summary: 'Does nothing, or gives a value.', fields: { result: 'The value to give.', input: INPUT } },
   artifact: {
     summary: 'Gets or puts an artifact.',
-    fields: { auth: AUTH, input: INPUT },
+    fields: {
+      action: 'get or put.',
+      ref: 'For get: a reference, or its uri.',
+      data: 'For put: a text, or any JSON.',
+      encoding: 'json, text or base64; how `data` is read, and how what is got is given.',
+      artifact_kind: 'For put: says how long it is kept.',
+      auth: AUTH,
+      input: INPUT,
+    },
     aliases: { credential: 'auth' },
     open: true,
   },
@@ -160,7 +168,7 @@ export const TOOL_FORMS: Readonly<Record<string, ToolForm>> = {
   },
   secrets: {
     summary: 'Resolves a reference to a secret.',
-    fields: { auth: AUTH, input: INPUT },
+    fields: { auth: AUTH, field: 'One field of a secret that has several.', input: INPUT },
     aliases: { credential: 'auth' },
     open: true,
   },
