@@ -49,7 +49,7 @@ const PURE = ['contracts', 'kernel'];
 
 /** Packages, and the only folders that may load them. Optional SDKs have one owner each. */
 const PACKAGE_OWNERS: Record<string, readonly string[]> = {
-  typebox: ['contracts', 'compiler', 'store', 'tools', 'engines', 'testing', 'exports'],
+  typebox: ['contracts', 'compiler', 'store', 'tools', 'worker', 'engines', 'testing', 'exports'],
   '@huggingface/jinja': ['kernel/expressions'],
   '@noble/hashes': ['kernel/expressions', 'kernel'],
   re2js: ['kernel/expressions'],

@@ -80,6 +80,7 @@ class OpenServer implements EmbeddedServer {
   readonly #timeoutMs: number;
   #control: Control | undefined;
   #joining: Promise<void> | undefined;
+  #asking: Promise<boolean> | undefined;
   #closing: Promise<void> | undefined;
   #version = '';
 
@@ -99,7 +100,7 @@ class OpenServer implements EmbeddedServer {
   async ensureRunning(): Promise<void> {
     if (this.#closing) throw new AppError('STORE_UNAVAILABLE', 'The embedded Postgres was closed by this process.');
     const control = this.#control;
-    if (control && (await isAlive(control))) return;
+    if (control && (await this.#isAlive(control))) return;
     if (control && this.#control === control) {
       this.#control = undefined;
       await end(control.client);
@@ -110,6 +111,14 @@ class OpenServer implements EmbeddedServer {
       this.#joining = undefined;
     });
     await this.#joining;
+  }
+
+  /** Many ask at once when something went wrong, and a connection takes one question at a time. */
+  #isAlive(control: Control): Promise<boolean> {
+    this.#asking ??= isAlive(control).finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
   }
 
   close(): Promise<void> {
