@@ -206,7 +206,18 @@ describe('createRuntime', () => {
       const { runId } = await first.start(HELD('left'));
       await until(() => gate.has('left'));
       gate.delete('left');
+      const run = await first.get(runId);
+      const ends: Promise<unknown>[] = [run.ended(), run.result()];
+      let seen = 0;
+      const follow = async (): Promise<void> => {
+        for await (const event of run.events()) seen = event.runSeq;
+      };
+      ends.push(follow());
+      for (const end of ends) end.catch(() => {});
+      await until(() => seen > 3);
       await first.close({ drainMs: 0 });
+      // Whoever waits is told, and neither waits for ever nor takes this for the end of the run.
+      for (const end of ends) await expect(end).rejects.toMatchObject({ code: 'STORE_UNAVAILABLE' });
       await expect(first.start(SUM)).rejects.toMatchObject({ code: 'USAGE' });
       const second = await createRuntime({ databaseUrl: own.url, folder, tools: [hold] });
       try {

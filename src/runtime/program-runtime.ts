@@ -45,6 +45,7 @@ class ProgramRuntime implements Runtime {
   readonly #ledger: Ledger;
   readonly #runtime: EngineRuntime;
   readonly #ports: RunPorts;
+  readonly #closed = new AbortController();
   #closing: Promise<void> | undefined;
 
   constructor(settings: Settings, ledger: Ledger, runtime: EngineRuntime) {
@@ -54,7 +55,7 @@ class ProgramRuntime implements Runtime {
     this.#settings = settings;
     this.#ledger = ledger;
     this.#runtime = runtime;
-    this.#ports = { store: ledger.store, artifacts: artifactsOf(settings), runtime };
+    this.#ports = { store: ledger.store, artifacts: artifactsOf(settings), runtime, closed: this.#closed.signal };
   }
 
   async start(playbook: Playbook, options: StartRunOptions = {}): Promise<Run> {
@@ -115,6 +116,7 @@ class ProgramRuntime implements Runtime {
   }
 
   async #close(drainMs: number | undefined): Promise<void> {
+    this.#closed.abort();
     try {
       await this.#runtime.close(drainMs);
     } finally {

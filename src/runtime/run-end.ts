@@ -8,23 +8,24 @@ import type { PostgresStore } from '../store/postgres-store.ts';
 const END_TYPES = ['RunCompleted', 'RunFailed', 'RunCancelled'];
 const PAGE = 1000;
 
-/** The events of a run in order, then new ones as they come, until its last one or until the signal aborts. */
+/** The events of a run in order, then new ones as they come. Gives whether the run has ended, or the signal aborted before. */
 export async function* followToEnd(
   store: PostgresStore,
   runId: string,
   options: { readonly afterSeq?: number; readonly signal?: AbortSignal } = {},
-): AsyncGenerator<LedgerRecord, void> {
+): AsyncGenerator<LedgerRecord, boolean> {
   let lastSeq = await endedAt(store, runId);
-  if (lastSeq !== undefined && (options.afterSeq ?? 0) >= lastSeq) return;
+  if (lastSeq !== undefined && (options.afterSeq ?? 0) >= lastSeq) return true;
   for await (const record of store.follow(runId, options)) {
     yield record;
     // What follows an end, such as a refused signal, is only there where the run had ended before.
-    if (END_TYPES.includes(record.eventType) && lastSeq === undefined) return;
+    if (END_TYPES.includes(record.eventType) && lastSeq === undefined) return true;
     if (lastSeq !== undefined && record.runSeq >= lastSeq) {
       lastSeq = await endedAt(store, runId);
-      if (lastSeq !== undefined && record.runSeq >= lastSeq) return;
+      if (lastSeq !== undefined && record.runSeq >= lastSeq) return true;
     }
   }
+  return false;
 }
 
 async function endedAt(store: PostgresStore, runId: string): Promise<number | undefined> {

@@ -69,6 +69,8 @@ export interface RunPorts {
   readonly store: PostgresStore;
   readonly artifacts: ArtifactStore;
   readonly runtime: EngineRuntime;
+  /** Aborts when the runtime is closed. */
+  readonly closed: AbortSignal;
 }
 
 export class RunHandle implements Run {
@@ -83,11 +85,8 @@ export class RunHandle implements Run {
   }
 
   async ended(options: Pick<FollowOptions, 'signal'> = {}): Promise<RunEnd> {
-    const end = await endOf(this.#ports.store, this.runId, options.signal);
-    if (!end) {
-      options.signal?.throwIfAborted();
-      throw new AppError('STORE_UNAVAILABLE', 'The runtime was closed while it waited for the run.');
-    }
+    const end = await endOf(this.#ports.store, this.runId, this.#until(options.signal));
+    if (!end) throw this.#leftBy(options.signal);
     const stored = end.payload?.['result'] as StoredValue | undefined;
     const error = failureOf(end);
     return {
@@ -114,8 +113,22 @@ export class RunHandle implements Run {
     return readSnapshot(this.#ports.store, this.runId, options);
   }
 
-  events(options: FollowOptions = {}): AsyncIterable<LedgerRecord> {
-    return followToEnd(this.#ports.store, this.runId, options);
+  async *events(options: FollowOptions = {}): AsyncGenerator<LedgerRecord, void> {
+    const signal = this.#until(options.signal);
+    const ended = yield* followToEnd(this.#ports.store, this.runId, { ...options, signal });
+    // Who closes the runtime must not look like the end of the run to somebody else.
+    if (!ended && !options.signal?.aborted) throw this.#leftBy(undefined);
+  }
+
+  #until(signal: AbortSignal | undefined): AbortSignal {
+    return signal ? AbortSignal.any([signal, this.#ports.closed]) : this.#ports.closed;
+  }
+
+  #leftBy(signal: AbortSignal | undefined): unknown {
+    if (signal?.aborted) return signal.reason;
+    return new AppError('STORE_UNAVAILABLE', `The runtime was closed before run ${this.runId} had ended.`, {
+      runId: this.runId,
+    });
   }
 
   async signal(name: SignalName, details: SignalDetails = {}): Promise<SignalAnswer> {
