@@ -8,6 +8,8 @@ import { machine } from './harness.ts';
 const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<BenchReport>>> = {
   append: async () => (await import('./append.ts')).appendBench,
   steps: async () => (await import('./steps.ts')).stepsBench,
+  engines: async () => (await import('./engines.ts')).enginesBench,
+  'engines-long': async () => (await import('./engines-long.ts')).enginesLongBench,
   hello: async () => (await import('./hello.ts')).helloBench,
   fold: async () => (await import('./kernel.ts')).foldReport,
   decide: async () => (await import('./kernel.ts')).decideReport,
