@@ -23,6 +23,7 @@ const SHORT_WAIT_MS = 1500;
 /** How soon a unit is asked for again that somebody else holds. */
 const LEASED_POLL_MS = 250;
 const MAX_LINKED = 5000;
+const LONGEST_BEAT_MS = 2000;
 /** So many of the units that follow are handed over with their fence. */
 const MAX_HANDED_OVER = 100;
 const RENEW_SOON_MS = 200;
@@ -60,7 +61,8 @@ export class TemporalActivities implements RunActivities {
 
   async doUnit(request: UnitRequest): Promise<Answer> {
     const context = Context.current();
-    const beat = setInterval(() => context.heartbeat(), this.#ports.settings.workflow.heartbeatMs / 3);
+    const every = Math.min(this.#ports.settings.workflow.heartbeatMs / 3, LONGEST_BEAT_MS);
+    const beat = setInterval(() => context.heartbeat(), every);
     try {
       await this.#link(request.runId, context);
       return await this.#doUnit(request, context);

@@ -41,7 +41,7 @@ const DEFAULT_LIMITS: WorkflowLimits = {
   maxEvents: 10_000,
   maxBytes: 10 * 1024 * 1024,
   handOverMs: 2000,
-  heartbeatMs: 30_000,
+  heartbeatMs: 10_000,
   activityMs: 365 * 24 * 3_600_000,
   retryMs: 500,
   maxRetryMs: 30_000,

@@ -24,6 +24,7 @@ export interface TemporalWorkerPorts extends Omit<ActivityPorts, 'leases' | 'onE
 const AGAIN_MS = 1000;
 /** How long the server waits for the worker that has a workflow in memory before it asks another one. */
 const STICKY_MS = 3000;
+const HEARTBEAT_MS = 2000;
 
 /** Polls the task queues of Temporal and does what comes, until it is stopped. */
 export class TemporalWorker {
@@ -97,6 +98,8 @@ export class TemporalWorker {
       activities,
       maxConcurrentActivityTaskExecutions: this.#concurrency,
       stickyQueueScheduleToStartTimeout: STICKY_MS,
+      // A cancellation comes as the answer to a heartbeat.
+      maxHeartbeatThrottleInterval: HEARTBEAT_MS,
       shutdownGraceTime: this.#drainMs,
       shutdownForceTime: this.#drainMs + 10_000,
       ...(maxActivitiesPerSecond === undefined ? {} : { maxActivitiesPerSecond }),
