@@ -80,7 +80,7 @@ class OpenServer implements EmbeddedServer {
   readonly #timeoutMs: number;
   #control: Control | undefined;
   #joining: Promise<void> | undefined;
-  #asking: Promise<boolean> | undefined;
+  #asking: { readonly control: Control; readonly answer: Promise<boolean> } | undefined;
   #closing: Promise<void> | undefined;
   #version = '';
 
@@ -115,10 +115,13 @@ class OpenServer implements EmbeddedServer {
 
   /** Many ask at once when something went wrong, and a connection takes one question at a time. */
   #isAlive(control: Control): Promise<boolean> {
-    this.#asking ??= isAlive(control).finally(() => {
-      this.#asking = undefined;
-    });
-    return this.#asking;
+    if (this.#asking?.control !== control) {
+      const answer = isAlive(control).finally(() => {
+        if (this.#asking?.control === control) this.#asking = undefined;
+      });
+      this.#asking = { control, answer };
+    }
+    return this.#asking.answer;
   }
 
   close(): Promise<void> {
