@@ -1,9 +1,10 @@
-// npm run bench -- NAME [--quick] [--strict]
+// npm run bench -- NAME [--quick] [--strict] [--keep]
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchOptions, BenchReport, Goal } from './harness.ts';
 import { machine } from './harness.ts';
+import { keepResults } from './keep-results.ts';
 
 const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<BenchReport>>> = {
   append: async () => (await import('./append.ts')).appendBench,
@@ -16,10 +17,10 @@ const BENCHES: Record<string, () => Promise<(options: BenchOptions) => Promise<B
 };
 
 const [name, ...flags] = process.argv.slice(2);
-const unknown = flags.filter((flag) => flag !== '--quick' && flag !== '--strict');
+const unknown = flags.filter((flag) => !['--quick', '--strict', '--keep'].includes(flag));
 if (!name || !Object.hasOwn(BENCHES, name) || unknown.length > 0) {
   console.error(
-    `usage: npm run bench -- NAME [--quick] [--strict]\nNAME is one of: ${Object.keys(BENCHES).join(', ')}`,
+    `usage: npm run bench -- NAME [--quick] [--strict] [--keep]\nNAME is one of: ${Object.keys(BENCHES).join(', ')}`,
   );
   process.exit(64);
 }
@@ -44,6 +45,7 @@ mkdirSync(folder, { recursive: true });
 const result = { bench: name, at: new Date().toISOString(), commit: commit(), machine: machine(), ...report };
 writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
 console.log(`\nwritten to bench/out/${name}.json`);
+if (flags.includes('--keep')) for (const file of keepResults(result)) console.log(`kept in ${file}`);
 if (flags.includes('--strict') && report.goals.some((goal: Goal) => !goal.met)) process.exitCode = 1;
 
 function commit(): string {

@@ -11,7 +11,17 @@ import {
   median,
   peerVersions,
 } from './harness.ts';
-import { ENTRIES, measure, type Opened, OURS, OURS_PLAIN, openAll, type Sample, type Server } from './steps/compare.ts';
+import {
+  ENTRIES,
+  measure,
+  type Opened,
+  OURS,
+  OURS_PLAIN,
+  openAll,
+  type Sample,
+  type Server,
+  stepParts,
+} from './steps/compare.ts';
 import { STEPS } from './steps/contender.ts';
 import { ContenderClient } from './steps/contender-client.ts';
 import { type FirstStep, firstStepAcross, firstStepHere } from './steps/first-step.ts';
@@ -22,7 +32,7 @@ import { onSlowDisk } from './steps/slow-disk.ts';
 
 /** How much of everything: the quick form ends within a minute. */
 const SIZES = {
-  quick: { rounds: 1, ms: 800, firsts: 40, firstMs: 600, long: 2000, longRounds: 1, loop: 2000, runs: 40, slowMs: 600 },
+  quick: { rounds: 1, ms: 650, firsts: 40, firstMs: 600, long: 2000, longRounds: 1, loop: 2000, runs: 40, slowMs: 600 },
   full: {
     rounds: 5,
     ms: 4000,
@@ -53,6 +63,7 @@ export async function stepsBench({ quick, progress }: BenchOptions): Promise<Ben
     const opened = await openAll(server, ENTRIES);
     const samples = await rounds(server, opened, sizes, progress);
     const events = await eventsPerStep(opened[0]!);
+    const parts = await whereTimeGoes(server, opened, sizes, progress);
     const firsts = await firstSteps(opened, quick ? [OURS] : ACROSS, sizes, progress);
     for (const { client } of opened) await client.close();
     progress(`a run of ${sizes.long} steps`);
@@ -68,7 +79,7 @@ export async function stepsBench({ quick, progress }: BenchOptions): Promise<Ben
       { labels: SLOW_LABELS, concurrencies: quick ? [1] : [1, 64], rounds: quick ? 1 : 3, ms: sizes.slowMs },
       progress,
     );
-    return report({ samples, events, firsts, long, loops, many, slow });
+    return report({ samples, parts, events, firsts, long, loops, many, slow });
   } finally {
     await ContenderClient.closeAll();
     await server.close();
@@ -88,6 +99,32 @@ async function rounds(server: Server, opened: readonly Opened[], sizes: Sizes, p
     }
   }
   return samples;
+}
+
+type Parts = readonly {
+  readonly contender: string;
+  readonly concurrency: number;
+  readonly parts: Record<string, number>;
+}[];
+
+async function whereTimeGoes(
+  server: Server,
+  opened: readonly Opened[],
+  sizes: Sizes,
+  progress: Progress,
+): Promise<Parts> {
+  const found: { contender: string; concurrency: number; parts: Record<string, number> }[] = [];
+  for (const [at, concurrency] of [
+    [0, 1],
+    [1, 1],
+    [0, 64],
+  ] as const) {
+    const each = opened[at]!;
+    progress(`where the time goes: ${each.entry.label} at ${concurrency}`);
+    const parts = await stepParts(server, each, concurrency, sizes.ms);
+    found.push({ contender: each.entry.label, concurrency, parts });
+  }
+  return found;
 }
 
 /** All events of the runs, those of the run itself included, per step. */
@@ -128,6 +165,7 @@ async function firstSteps(
 
 interface Found {
   readonly samples: readonly Sample[];
+  readonly parts: Parts;
   readonly events: number;
   readonly firsts: readonly FirstStep[];
   readonly long: LongRun;
@@ -137,12 +175,13 @@ interface Found {
 }
 
 function report(found: Found): BenchReport {
-  const { samples, events, firsts, long, loops, many, slow } = found;
+  const { samples, parts, events, firsts, long, loops, many, slow } = found;
   const slowRows = typeof slow === 'string' ? [{ contender: slow }] : table(slow);
   return {
     tables: [
       { title: `no-op steps, ${STEPS} per run (medians of rounds)`, rows: table(samples) },
       { title: 'the same with 1 ms added to every fsync', rows: slowRows },
+      { title: 'where the time of a step goes, microseconds', rows: partRows(parts) },
       { title: 'start to first step on an idle system, ms', rows: firsts.map((first) => ({ ...first })) },
       {
         title: `one run of ${long.steps} steps: microseconds per step in each tenth`,
@@ -173,6 +212,21 @@ function report(found: Found): BenchReport {
   };
 }
 
+/** A row per part, the largest first; a column per way to run. */
+function partRows(found: Parts): Record<string, string | number>[] {
+  const names = [...new Set(found.flatMap(({ parts }) => Object.keys(parts)))];
+  const rows = names.map((part) => ({
+    part,
+    ...Object.fromEntries(
+      found.map(({ contender, concurrency, parts }) => [
+        `${contender} at ${concurrency}`,
+        Math.round(parts[part] ?? 0),
+      ]),
+    ),
+  }));
+  return rows.sort((a, b) => Number(Object.values(b).at(-1)) - Number(Object.values(a).at(-1)));
+}
+
 function table(samples: readonly Sample[]): Record<string, string | number>[] {
   const keys = [...new Map(samples.map((s) => [`${s.concurrency}/${s.contender}`, s])).values()];
   return keys.map(({ contender, concurrency }) => {
@@ -186,6 +240,7 @@ function table(samples: readonly Sample[]): Record<string, string | number>[] {
       'run p50 ms': median(mine.map((s) => s.p50)),
       'run p99 ms': median(mine.map((s) => s.p99)),
       'cpu s / 1000 steps': median(mine.map((s) => s.cpu ?? Number.NaN)),
+      'of it Postgres': median(mine.map((s) => s.cpuPostgres ?? Number.NaN)),
       'bytes/step': Math.round(median(mine.map((s) => s.bytesPerStep))),
     };
   });

@@ -42,6 +42,8 @@ export interface Sample {
   readonly p99: number;
   /** CPU seconds per 1,000 steps: the contender's process, its server if it has one, and Postgres. */
   readonly cpu: number | null;
+  /** The part of Postgres in it. */
+  readonly cpuPostgres: number | null;
   readonly bytesPerStep: number;
 }
 
@@ -84,14 +86,32 @@ export async function measure(
   await client.ask('measure', { concurrency, ms: ms / 3 });
   const place: Bytes = { target, folder, isInFolder: entry.name === 'restate' };
   const bytes = await bytesOf(place);
-  const cpu = cpuSeconds([client.pid, server.pid]);
+  const before = [cpuSeconds([client.pid]), cpuSeconds([server.pid])];
   const result = await client.ask('measure', { concurrency, ms });
-  const used = cpuSeconds([client.pid, server.pid]);
+  const after = [cpuSeconds([client.pid]), cpuSeconds([server.pid])];
+  const [own, postgres] = after.map((used, i) =>
+    used === undefined ? null : ((used - before[i]!) / result.steps) * 1000,
+  );
   return {
     contender: entry.label,
     concurrency,
     ...result,
-    cpu: cpu === undefined || used === undefined ? null : ((used - cpu) / result.steps) * 1000,
+    cpu: own === null || postgres === null ? null : own! + postgres!,
+    cpuPostgres: postgres ?? null,
     bytesPerStep: ((await bytesOf(place)) - bytes) / result.steps,
   };
+}
+
+/** CPU microseconds of one step by part, Postgres as the rest of what was used. */
+export async function stepParts(
+  server: Server,
+  { client }: Opened,
+  concurrency: number,
+  ms: number,
+): Promise<Record<string, number>> {
+  const before = cpuSeconds([server.pid]);
+  const { steps, parts } = await client.ask('profile', { concurrency, ms });
+  const after = cpuSeconds([server.pid]);
+  if (before === undefined || after === undefined) return parts;
+  return { ...parts, 'Postgres: append, hand-over, commit': ((after - before) / steps) * 1e6 };
 }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { quantile } from '../harness.ts';
 import { type Contender, type OpenContender, type Setup, STEPS } from './contender.ts';
+import { cpuParts } from './cpu-parts.ts';
 
 const OPEN: Readonly<Record<string, () => Promise<OpenContender>>> = {
   runledger: async () => (await import('./runledger.ts')).openRunledger,
@@ -58,6 +59,15 @@ const VERBS = {
     const steps = latencies.length * STEPS;
     const rate = steps / ((now() - from) / 1000);
     return { steps, rate, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) };
+  },
+
+  /** The same with a profiler: busy microseconds per step by part. */
+  async profile(given: { concurrency: number; ms: number }) {
+    let steps = 0;
+    const parts = await cpuParts(async () => {
+      ({ steps } = await VERBS.measure(given));
+    });
+    return { steps, parts: Object.fromEntries(Object.entries(parts).map(([part, micros]) => [part, micros / steps])) };
   },
 
   /** From the request to the first call of a step, one run at a time on an idle system. */
