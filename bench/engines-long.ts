@@ -65,7 +65,7 @@ export async function enginesLongBench({ quick, progress }: BenchOptions): Promi
     };
   };
   try {
-    const [steps, iterations] = quick ? [2000, 1000] : [20_000, 10_000];
+    const [steps, iterations] = quick ? [2000, 2000] : [20_000, 10_000];
     const rows = [
       await long(`${iterations} iterations, 32 at once`, parallelLoop(iterations, 32), iterations, 'LoopIterationDone'),
       await long(`${steps} steps`, ringOfSteps(steps), steps, 'StepCompleted'),
