@@ -155,7 +155,7 @@ function readCursor(
   const cursorPath = under(path, 'cursor');
   const cursor = context.reader.form(getField(map, 'cursor'), cursorPath, CursorForm);
   if (!cursor) return undefined;
-  return context.templates.value(cursor, cursorPath, `${pointer}/loop/cursor`, context.scope.at('loop')) as Record<
+  return context.templates.value(cursor, cursorPath, `${pointer}/loop/cursor`, context.scope.at('cursor')) as Record<
     string,
     Json
   >;

@@ -17,6 +17,8 @@ const SITUATIONS = {
   arc: { names: [...OUTCOME, 'event'], pipeline: false, what: 'an arc' },
   admit: { names: ['event'], pipeline: false, what: 'an admission rule' },
   loop: { names: [], pipeline: false, what: 'a loop' },
+  /** The claim of a cursor loop, made by each iteration for itself. */
+  cursor: { names: ['iter'], pipeline: false, what: 'a cursor' },
   /** Settings of a step that are read before it runs. */
   step: { names: [], pipeline: false, what: 'a step' },
   input: { names: ['iter'], pipeline: false, what: "a step's input" },

@@ -126,7 +126,7 @@ describe('the capabilities of a plan against those of an engine', () => {
     ['conductor', 'CANCEL', 'degrade', 'WARNINGS'],
     ['temporal', 'run-ahead', 'emulate', 'ERRORS'],
     ['temporal', 'run-ahead', 'degrade', 'WARNINGS'],
-    ['native', 'cursor-loops', 'degrade', 'ERRORS'],
+    ['conductor', 'cursor-loops', 'degrade', 'ERRORS'],
     ['mock', 'child-runs', 'emulate', 'WARNINGS'],
   ] as const)('WE-4a on %s, %s with fallback %s gives %s', (engine, capability, fallback, status) => {
     expect(validatePlan(plan([capability], fallback), engine).status).toBe(status);

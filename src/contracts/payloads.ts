@@ -205,6 +205,8 @@ export const LoopIterationDone = closed({
   artifacts,
   /** A cursor that found no more work: nothing is handed out after it. */
   exhausted: o(Type.Literal(true)),
+  /** Rows of a cursor's frame that were worked on one by one. */
+  rows: o(Count),
 });
 export const LoopIterationFailed = closed({
   index,
@@ -214,6 +216,8 @@ export const LoopIterationFailed = closed({
   result: o(StoredValue),
   set: o(JsonObject),
   artifacts,
+  /** A cursor that cannot claim: nothing is handed out after it. */
+  exhausted: o(Type.Literal(true)),
 });
 export const LoopDone = closed({ count: Count, failed: Count, result: o(StoredValue) });
 export const TaskStarted = closed({

@@ -66,10 +66,15 @@ export type Settled =
       readonly completedAt?: string;
       /** A cursor that found no more work. */
       readonly exhausted?: true;
+      /** Rows of a cursor's frame, and what each of them gave; who settles it makes one result of them. */
+      readonly rows?: number;
+      readonly rowResults?: readonly StoredValue[];
     }
   | {
       readonly status: 'failed';
       readonly error: ErrorInfo;
+      /** A cursor that cannot claim: nothing is handed out after it. */
+      readonly exhausted?: true;
       readonly result?: StoredValue;
       readonly outcome?: Outcome;
       readonly artifacts?: readonly ArtifactRef[];

@@ -110,6 +110,8 @@ function compileStep(step: PlanStep, pointer: string, roots: Set<string>): Compi
   const retry = step.failure?.retry;
   for (const task of step.tasks) collectRoots(task, roots);
   value(step.input, '/input');
+  value(step.loop?.cursor, '/loop/cursor');
+  value(step.loop?.frame, '/loop/frame');
   return {
     step,
     arcs: (step.next?.arcs ?? []).map((arc, index) => ({

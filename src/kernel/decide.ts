@@ -148,7 +148,8 @@ function expect(d: Deciding, allowed: readonly (string | null)[], what: string):
 }
 
 function stepSettled(d: Deciding, step: StepState, command: CommandOf<'stepSettled'>): void {
-  const { status, exhausted: _unused, ...payload } = command.settled as typeof command.settled & { exhausted?: true };
+  const { status, ...said } = command.settled;
+  const { exhausted: _e, rows: _r, rowResults: _l, ...payload } = said as Record<string, unknown>;
   closeWaits(d, step.stepId, undefined);
   d.emit(status === 'completed' ? 'StepCompleted' : 'StepFailed', {
     stepId: step.stepId,

@@ -54,7 +54,8 @@ export function iterationSettled(d: Deciding, step: StepState, command: CommandO
   const { settled, set, index } = command;
   const { status, ...rest } = settled;
   // An iteration has no steps of its own to read its tasks, and the end of its event is its time.
-  const { completedAt: _time, taskResults: _tasks, ...payload } = rest as Record<string, unknown>;
+  const { completedAt: _time, taskResults: _tasks, rowResults, ...payload } = rest as Record<string, unknown>;
+  if (Array.isArray(rowResults)) payload['result'] = { value: (rowResults as StoredValue[]).map(plainValue) };
   d.emit(status === 'completed' ? 'LoopIterationDone' : 'LoopIterationFailed', {
     stepId: step.stepId,
     entity: unitEntity(step.stepId, index),
@@ -64,6 +65,8 @@ export function iterationSettled(d: Deciding, step: StepState, command: CommandO
   });
   advanceLoop(d, step.stepId);
 }
+
+const plainValue = (stored: StoredValue): unknown => ('value' in stored ? stored.value : { _ref: stored.ref.uri });
 
 /** Whether a loop has nothing under way and nothing left to hand out. */
 export function isLoopComplete(loop: LoopState): boolean {

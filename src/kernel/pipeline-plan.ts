@@ -1,6 +1,7 @@
-import type { Plan, PlanStep, RuleAction, Task } from '../contracts/plan.ts';
+import type { Loop, Plan, PlanStep, RuleAction, Task } from '../contracts/plan.ts';
 import { type Assignment, assignments, type Condition, compileCondition, compilePlan } from './compile-plan.ts';
 import { type CompiledValue, compileValue } from './expressions/compile-value.ts';
+import { isObject } from './payload-reader.ts';
 
 /** A task of a pipeline with its templates compiled. */
 export interface CompiledTask {
@@ -31,6 +32,10 @@ export interface CompiledPipeline {
   readonly step: PlanStep | undefined;
   readonly input: CompiledValue | undefined;
   readonly stepSet: readonly Assignment[];
+  /** Of a cursor loop: its first task claims a frame, and the others run for each row of it, or once for all of them. */
+  readonly cursor: 'row' | 'frame' | undefined;
+  readonly frame: CompiledValue | undefined;
+  readonly isBestEffort: boolean;
   /** The names of its own that its tasks assign, at whatever time. */
   readonly locals: ReadonlySet<string>;
 }
@@ -45,18 +50,34 @@ export function compilePipeline(plan: Plan, stepName: string): CompiledPipeline 
   if (found) return found;
   const step = compilePlan(plan).steps.get(stepName)?.step;
   const pointer = `/steps/${step ? plan.steps.indexOf(step) : 0}`;
-  const tasks = (step?.tasks ?? []).map((task, i) => compileTask(task, `${pointer}/tasks/${i}`));
+  const own = (step?.tasks ?? []).map((task, i) => compileTask(task, `${pointer}/tasks/${i}`));
+  const loop = step?.loop;
+  const isCursor = loop?.mode === 'cursor';
+  const tasks = isCursor ? [compileTask(claimTask(loop), `${pointer}/loop/cursor`), ...own] : own;
   const pipeline: CompiledPipeline = {
     tasks,
     names: new Map(tasks.map(({ task }, i) => [task.name, i])),
     iterator: step?.loop?.iterator,
     step,
     input: value(step?.input, `${pointer}/input`),
+    cursor: isCursor ? (loop.frame?.['process'] === 'frame' ? 'frame' : 'row') : undefined,
+    frame: isCursor ? value(loop.frame, `${pointer}/loop/frame`) : undefined,
+    isBestEffort: step?.failure?.mode === 'best_effort',
     stepSet: step?.loop ? [] : assignments(step?.set, `${pointer}/set`, value),
     locals: new Set(tasks.flatMap(localsOf)),
   };
   known.set(stepName, pipeline);
   return pipeline;
+}
+
+/** The task that claims the frame of an iteration. It is recorded like any other, so that a claim is never made twice. */
+export const CLAIM_TASK = 'cursor_claim';
+
+function claimTask({ cursor = {} }: Loop): Task {
+  const { kind, claim, options, ...fields } = cursor;
+  const { timeout, ...more } = isObject(options) ? options : {};
+  const limit = typeof timeout === 'number' || typeof timeout === 'string' ? { timeout } : {};
+  return { name: CLAIM_TASK, kind: String(kind ?? 'postgres'), with: { ...fields, ...more, command: claim }, ...limit };
 }
 
 const value = (source: unknown, pointer: string): CompiledValue | undefined =>

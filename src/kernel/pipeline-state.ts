@@ -2,7 +2,7 @@ import type { ArtifactRef, Outcome, StoredValue } from '../contracts/values.ts';
 import { patchCtx } from './ctx.ts';
 import { parseEntity } from './entity-path.ts';
 import { artifactsOf, isObject, type JsonObject, objectOf, storedValueOf, textOf } from './payload-reader.ts';
-import type { CompiledPipeline } from './pipeline-plan.ts';
+import { CLAIM_TASK, type CompiledPipeline } from './pipeline-plan.ts';
 
 /**
  * Where a pipeline stands. Plain data: a redelivered step gets the same state back from the events that were recorded
@@ -19,6 +19,10 @@ export interface PipelineState {
   readonly jumps: number;
   readonly results: Readonly<Record<string, StoredValue>>;
   readonly previous: StoredValue | undefined;
+  /** Of a frame that is worked on row by row: the row, what the rows before it gave, and the first failure among them. */
+  readonly row: number;
+  readonly rowResults: readonly StoredValue[];
+  readonly rowFailure: PipelineError | undefined;
   /** What its tasks have stored outside of the log. */
   readonly artifacts: readonly ArtifactRef[];
   /** What the pipeline has assigned: to ctx (by path), to the iteration, and to names of its own. */
@@ -28,11 +32,10 @@ export interface PipelineState {
   /** Assignments of the task under way that no event has recorded yet, by target. */
   readonly pending: JsonObject;
   /** How it ended. */
-  readonly end:
-    | 'done'
-    | { readonly error: NonNullable<Outcome['error']> & { message: string; code: string } }
-    | undefined;
+  readonly end: 'done' | { readonly error: PipelineError } | undefined;
 }
+
+export type PipelineError = NonNullable<Outcome['error']> & { readonly message: string; readonly code: string };
 
 export const PIPELINE_START: PipelineState = Object.freeze({
   position: 0,
@@ -42,6 +45,9 @@ export const PIPELINE_START: PipelineState = Object.freeze({
   jumps: 0,
   results: {},
   previous: undefined,
+  row: 0,
+  rowResults: [],
+  rowFailure: undefined,
   artifacts: [],
   ctxSet: {},
   iterSet: {},
@@ -148,8 +154,8 @@ function afterTask(
   action: JsonObject | undefined,
 ): PipelineState {
   const kind = textOf(action?.['do']) ?? (isDone ? 'continue' : 'fail');
-  if (kind === 'fail') return { ...state, end: { error: recordedError(payload['error']) } };
-  if (kind === 'break') return { ...state, end: 'done' };
+  if (kind === 'fail') return rowEnded(pipeline, state, recordedError(payload['error']));
+  if (kind === 'break') return rowEnded(pipeline, state);
   if (kind === 'jump') {
     const to = jumpTarget(pipeline, state.position, textOf(action?.['to']));
     return { ...state, position: to ?? state.position, jumps: state.jumps + 1 };
@@ -159,14 +165,46 @@ function afterTask(
 
 export function moved(pipeline: CompiledPipeline, state: PipelineState): PipelineState {
   const position = state.position + 1;
-  return { ...state, position, ...(position >= pipeline.tasks.length ? { end: 'done' as const } : {}) };
+  const isEmpty = pipeline.cursor !== undefined && state.position === 0 && rowCount(state) === 0;
+  if (position < pipeline.tasks.length && !isEmpty) return { ...state, position };
+  return isEmpty ? { ...state, position, end: 'done' } : rowEnded(pipeline, { ...state, position });
+}
+
+/** How many rows the claim of a cursor's frame gave; it is recorded as an assignment to the iteration. */
+export const rowCount = ({ iterSet }: PipelineState): number => Number(iterSet['rows'] ?? 0);
+
+/** The tasks have ended, for good or, in a frame that is worked on row by row, for this row. */
+export function rowEnded(pipeline: CompiledPipeline, state: PipelineState, error?: PipelineError): PipelineState {
+  const isRow = pipeline.cursor === 'row' && state.position > 0;
+  if (!isRow) return { ...state, end: error ? { error } : 'done' };
+  const rowResults = [...state.rowResults, (error ? undefined : state.previous) ?? { value: null }];
+  const rowFailure = state.rowFailure ?? error;
+  if ((error && !pipeline.isBestEffort) || state.row + 1 >= rowCount(state)) {
+    return { ...state, rowResults, rowFailure, end: rowFailure ? { error: rowFailure } : 'done' };
+  }
+  const { [CLAIM_TASK]: claimed } = state.results;
+  return {
+    ...state,
+    rowResults,
+    rowFailure,
+    row: state.row + 1,
+    position: 1,
+    jumps: 0,
+    results: claimed ? { [CLAIM_TASK]: claimed } : {},
+    previous: undefined,
+    iterSet: { rows: state.iterSet['rows'] },
+    locals: {},
+    end: undefined,
+  };
 }
 
 export function jumpTarget(pipeline: CompiledPipeline, position: number, to: string | undefined): number | undefined {
-  return to === undefined || to === 'previous' ? Math.max(0, position - 1) : pipeline.names.get(to);
+  // A frame is claimed once: nothing leads back to it.
+  const first = pipeline.cursor === undefined ? 0 : 1;
+  return to === undefined || to === 'previous' ? Math.max(first, position - 1) : pipeline.names.get(to);
 }
 
-function recordedError(value: unknown): NonNullable<Outcome['error']> & { message: string; code: string } {
+function recordedError(value: unknown): PipelineError {
   const error = isObject(value) ? value : {};
   return {
     kind: textOf(error['category']) ?? 'unknown',

@@ -11,7 +11,7 @@ import { ResultValue } from './expressions/external-value.ts';
 import { isObject, type JsonObject } from './payload-reader.ts';
 import { errorOfOutcome, type Judgement, judge } from './pipeline-judge.ts';
 import type { CompiledTask } from './pipeline-plan.ts';
-import { type PipelineContext, PipelineScopes, type TaskOutcome } from './pipeline-scope.ts';
+import { claimedRows, type PipelineContext, PipelineScopes, type TaskOutcome } from './pipeline-scope.ts';
 import {
   assigned,
   jumpTarget,
@@ -19,6 +19,8 @@ import {
   PIPELINE_START,
   type PipelineState,
   recorded,
+  rowCount,
+  rowEnded,
   withArtifacts,
 } from './pipeline-state.ts';
 import { templateValue } from './step-values.ts';
@@ -126,7 +128,7 @@ class Machine {
     let judgement: Judgement;
     let state: PipelineState;
     try {
-      state = this.#assignAll(given, compiled.after, task, outcome);
+      state = this.#assignAll(this.#counted(given, outcome), compiled.after, task, outcome);
       judgement = judge(this.#scopes, compiled, state, outcome);
     } catch (thrown) {
       return this.#failed(given, task, errorInfo(passNeeds(thrown), 'template'), ending.events, {
@@ -145,6 +147,17 @@ class Machine {
     const { backoff, delay } = judgement.action;
     const millis = backoffMillis({ backoff, delay }, state.attempt, this.#scopes.context.random ?? 0.5);
     return { do: 'wait', state: { ...recorded(state), attempt: state.attempt + 1 }, events: ending.events, millis };
+  }
+
+  /** A claim tells how many rows it gave: that alone decides whether the cursor has come to its end. */
+  #counted(state: PipelineState, outcome: TaskOutcome): PipelineState {
+    if (this.#scopes.pipeline.cursor === undefined || state.position > 0 || outcome.status !== 'ok') return state;
+    const { rows, count } = claimedRows(outcome.result, this.#scopes.context.values);
+    if (rows.length < count) {
+      const message = `The claim took ${count} rows, of which only ${rows.length} are known; claim fewer at a time.`;
+      throw new AppError('RESULT_TOO_LARGE', message);
+    }
+    return assigned(state, { 'iter.rows': rows.length });
   }
 
   render(state: PipelineState, keychain: JsonObject): { fields: JsonObject; input: unknown } {
@@ -192,9 +205,9 @@ class Machine {
     const rested: PipelineState = { ...recorded(state), attempt: 1, isStarted: false };
     switch (action.do) {
       case 'fail':
-        return this.#end({ ...rested, end: { error: withKind(problem as ErrorInfo) } }, events);
+        return this.#go(rowEnded(this.#scopes.pipeline, rested, withKind(problem as ErrorInfo)), events);
       case 'break':
-        return this.#end({ ...rested, end: 'done' }, events);
+        return this.#go(rowEnded(this.#scopes.pipeline, rested), events);
       case 'jump': {
         const position = jumpTarget(this.#scopes.pipeline, rested.position, action.to) ?? rested.position;
         return this.#go({ ...rested, position, jumps: rested.jumps + 1 }, events);
@@ -219,8 +232,8 @@ class Machine {
   ): Instruction {
     const payload = { attempts: state.attempt, error, ...unlessEmpty('set', state.pending), ...said };
     const failure = this.#event('TaskFailed', task, state, payload);
-    const ended: PipelineState = { ...recorded(state), isStarted: false, end: { error: withKind(error) } };
-    return this.#end(ended, [...events, failure]);
+    const rested: PipelineState = { ...recorded(state), attempt: 1, isStarted: false };
+    return this.#go(rowEnded(this.#scopes.pipeline, rested, withKind(error)), [...events, failure]);
   }
 
   #end(state: PipelineState, events: readonly EventDraft[]): Instruction {
@@ -228,9 +241,14 @@ class Machine {
       const { kind, code, message, retryable } = state.end.error;
       const error = { category: kind, code, message, retryable };
       const result = state.previous === undefined ? {} : { result: state.previous };
-      const settled = { status: 'failed', error, ...result, ...artifactsIn(state) } as const;
+      // Who cannot claim once would try for ever.
+      const isClaim = this.#scopes.pipeline.cursor !== undefined && state.position === 0;
+      const last = isClaim ? ({ exhausted: true } as const) : {};
+      const settled = { status: 'failed', error, ...result, ...artifactsIn(state), ...last } as const;
       return { do: 'end', state, events, set: state.ctxSet, settled };
     }
+    const frame = this.#frameEnd(state);
+    if (frame) return { do: 'end', state, events, set: state.ctxSet, settled: { ...frame, ...artifactsIn(state) } };
     const result = state.previous ?? { value: null };
     try {
       const final = this.#stepAssignments({ ...state, end: 'done' }, result);
@@ -247,6 +265,15 @@ class Machine {
       const settled = { status: 'failed', error, result, ...artifactsIn(state) } as const;
       return { do: 'end', state, events, set: state.ctxSet, settled };
     }
+  }
+
+  /** What an iteration of a cursor says: that there was no more work, or what each row gave. */
+  #frameEnd(state: PipelineState): Settled | undefined {
+    const { cursor } = this.#scopes.pipeline;
+    if (cursor === undefined) return undefined;
+    const rows = rowCount(state);
+    if (rows === 0) return { status: 'completed', exhausted: true, result: { value: [] }, rows };
+    return cursor === 'row' ? { status: 'completed', rowResults: state.rowResults, rows } : undefined;
   }
 
   /** The step's own `set`, with its result under its own name. A loop's is evaluated where the loop ends. */

@@ -109,7 +109,14 @@ const ended: Change = (work, loop, index, _entry, event) => {
   noteErased(work, event);
   const payload = objectOf(event.payload);
   const exhausted = loop.exhausted || payload['exhausted'] === true;
-  const after: LoopState = { ...loop, open: loop.open.delete(index, work.owner), ended: loop.ended + 1, exhausted };
+  // Of a cursor, rows are counted where frames are worked on row by row, and a claim that found nothing counts for nothing.
+  const counts = loop.mode === 'cursor' ? (countOf(payload['rows']) ?? 1) : 1;
+  const after: LoopState = {
+    ...loop,
+    open: loop.open.delete(index, work.owner),
+    ended: loop.ended + counts,
+    exhausted,
+  };
   return writes(work, after, objectOf(payload['set']));
 };
 

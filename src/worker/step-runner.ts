@@ -16,6 +16,7 @@ import { deadline } from './deadline.ts';
 import { FactBuffer } from './fact-buffer.ts';
 import type { RunnerPorts } from './ports.ts';
 import { MustPark } from './run-effect.ts';
+import { shownValue, storeResult } from './store-result.ts';
 import { TaskCalls } from './task-calls.ts';
 import { retryAfterOf, thrownError, toTaskOutcome } from './task-outcome.ts';
 import type { UnitHost } from './unit-host.ts';
@@ -95,7 +96,16 @@ class UnitRun {
 
   async #settled(end: Extract<Instruction, { do: 'end' }>): Promise<UnitEnd> {
     const durationMs = Date.now() - this.#startedAt;
-    return { kind: 'settled', settled: { ...end.settled, durationMs }, set: end.set, facts: await this.#facts.drain() };
+    const settled = await this.#frameStored(end.settled);
+    return { kind: 'settled', settled: { ...settled, durationMs }, set: end.set, facts: await this.#facts.drain() };
+  }
+
+  /** What the rows of a frame gave is one result, and may be too large for the log. */
+  async #frameStored(settled: Settled): Promise<Settled> {
+    if (settled.status !== 'completed' || settled.rowResults === undefined) return settled;
+    const { rowResults, ...rest } = settled;
+    const result = await storeResult(this.#ports.artifacts, rowResults.map(shownValue), undefined, 'frame-result');
+    return { ...rest, result };
   }
 
   async #resume(): Promise<PipelineState> {

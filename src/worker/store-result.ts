@@ -73,6 +73,14 @@ function preview(value: unknown, limit: number): unknown {
   return Array.isArray(value) ? kept.map(([, item]) => item) : Object.fromEntries(kept);
 }
 
+/** A result inside of another one: a large one stays where it is, and is named with the fields that were selected. */
+export function shownValue(stored: StoredValue | undefined): unknown {
+  if (stored === undefined) return null;
+  if ('value' in stored) return stored.value;
+  const { ref, store, totalBytes, extracted, preview: beginning } = stored;
+  return { ...extracted, _ref: ref.uri, _store: store, total_bytes: totalBytes, preview: beginning ?? null };
+}
+
 const decoder = new TextDecoder();
 
 /** Fetches stored values by reference; the artifact store verifies their hash. */

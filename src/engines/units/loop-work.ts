@@ -4,6 +4,7 @@ import { isUncatchable } from '../../kernel/failures.ts';
 import { isLoopFailing } from '../../kernel/loops.ts';
 import { mustStopStep, resolveLoop } from '../../kernel/open-work.ts';
 import type { StepState } from '../../kernel/state.ts';
+import { some } from '../../kernel/step-state.ts';
 import { faultPoint } from '../../lib/fault-point.ts';
 import type { Lease } from '../../store/work.ts';
 import { loopKey, type UnitKey } from '../../store/work-unit.ts';
@@ -113,6 +114,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
     ...(settled.outcome === undefined ? {} : { outcome: settled.outcome }),
     ...(settled.artifacts === undefined ? {} : { artifacts: settled.artifacts }),
     ...(Object.keys(set).length === 0 ? {} : { set: { ...set } }),
+    ...(settled.exhausted ? { exhausted: true } : {}),
   };
   const entity = unitEntity(stepId, index);
   const ending: EventDraft =
@@ -122,7 +124,7 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
           stepId,
           entity,
           logicalAttemptId: attempt,
-          payload: { ...said, ...(settled.result === undefined ? {} : { result: settled.result }) },
+          payload: { ...said, ...some('result', settled.result), ...some('rows', settled.rows) },
         }
       : {
           eventType: 'LoopIterationFailed',
@@ -131,8 +133,9 @@ async function endIteration(unit: LeasedUnit, place: UnitPlace, end: SettledEnd)
           logicalAttemptId: attempt,
           payload: { ...said, error: settled.error },
         };
-  const stop =
+  const fails =
     settled.status === 'failed' && (failureMode(unit, stepId) === 'fail_fast' || isUncatchable(settled.error));
+  const stop = fails || settled.exhausted === true;
   const events = unit.stamp([...facts, ending]);
   const result = await unit.ports.work.commit({
     run: unit.view.run,

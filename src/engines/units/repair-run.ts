@@ -56,7 +56,8 @@ function rowsOf(plan: Plan, state: RunState, graceMs: number): RepairRequest {
     inFlight: loop.open.size,
     maxInFlight: loop.maxInFlight ?? 1,
     skip: [...loop.carried],
-    stopped: mustStopStep(plan, state, loop.stepId) || isLoopFailing(plannedStep(plan, loop.stepId), loop),
+    stopped:
+      loop.exhausted || mustStopStep(plan, state, loop.stepId) || isLoopFailing(plannedStep(plan, loop.stepId), loop),
   }));
   return { atSeq: state.lastEventSeq, units, loops };
 }
