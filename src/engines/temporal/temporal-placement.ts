@@ -12,6 +12,8 @@ const ATTRIBUTES = ['tenantId', 'projectId', 'environmentId', 'planId', 'runId']
 /** A first execution is told its open work up to here; beyond, it asks the store. */
 const MAX_TOLD = 500;
 const WORD_TIMEOUT_MS = 1000;
+/** A workflow task that waits longer than this is worth a word. */
+const BACKLOG_MS = 5000;
 
 export interface TemporalPlacementPorts {
   readonly connection: Connection;
@@ -157,8 +159,10 @@ export class TemporalPlacement implements Placement {
     try {
       const { memo, raw } = await this.#within(() => handle.describe(), WORD_TIMEOUT_MS);
       if (typeof memo?.['substatus'] === 'string') return memo['substatus'];
-      const isRecovering = raw.pendingActivities?.some(({ attempt }) => (attempt ?? 1) > 1);
-      return isRecovering ? 'RECOVERING' : undefined;
+      if (raw.pendingActivities?.some(({ attempt }) => (attempt ?? 1) > 1)) return 'RECOVERING';
+      // Nobody has taken the workflow's task: no worker polls its queue, or they have more than they can do.
+      const since = Number(raw.pendingWorkflowTask?.originalScheduledTime?.seconds ?? Number.NaN) * 1000;
+      return Date.now() - since > BACKLOG_MS ? 'temporal/WORKFLOW_TASK_BACKLOG' : undefined;
     } catch {
       return undefined;
     }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { IllegalStateError } from '@temporalio/common';
-import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { DefaultLogger, makeTelemetryFilterString, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { LeaseKeeper } from '../../exports/engine.ts';
 import { type ActivityPorts, TemporalActivities } from './activities.ts';
 import { placeOf, unreachable } from './connect.ts';
@@ -143,7 +143,14 @@ export class TemporalWorker {
 /** The SDK would take the signals of the process for itself, and print what concerns nobody. */
 function installRuntime(): void {
   try {
-    Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('ERROR') });
+    Runtime.install({
+      shutdownSignals: [],
+      logger: new DefaultLogger('ERROR'),
+      // Left to itself, the native part prints to the terminal, between the lines of the command.
+      telemetryOptions: {
+        logging: { filter: makeTelemetryFilterString({ core: 'ERROR', other: 'ERROR' }), forward: {} },
+      },
+    });
   } catch (error) {
     // Somebody else in this process uses the SDK, and has made its choice.
     if (!(error instanceof IllegalStateError)) throw error;
