@@ -169,6 +169,16 @@ describe('createRuntime', () => {
     expect(await run.result()).toBe('waited');
   });
 
+  test('fifty runs are waited for at once without a warning', async () => {
+    const warnings: string[] = [];
+    const listen = (warning: Error): void => void warnings.push(warning.message);
+    process.on('warning', listen);
+    const results = await Promise.all(Array.from({ length: 50 }, (_, n) => runtime.run(SUM, { input: { n } })));
+    process.off('warning', listen);
+    expect(results).toEqual(Array.from({ length: 50 }, (_, n) => ({ sum: n + 1 })));
+    expect(warnings).toEqual([]);
+  });
+
   test('the same request twice is one run', async () => {
     const first = await runtime.start(SUM, { requestId: 'order-1' });
     const second = await runtime.start(SUM, { requestId: 'order-1' });

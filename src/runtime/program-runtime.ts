@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import type { CompiledPlan } from '../compiler/compile.ts';
 import { parsePlan } from '../compiler/parse-plan.ts';
 import { formatProblems } from '../compiler/problems.ts';
@@ -55,6 +56,8 @@ class ProgramRuntime implements Runtime {
     this.#settings = settings;
     this.#ledger = ledger;
     this.#runtime = runtime;
+    // Everybody who waits for a run listens to it, and that may be thousands.
+    setMaxListeners(0, this.#closed.signal);
     this.#ports = { store: ledger.store, artifacts: artifactsOf(settings), runtime, closed: this.#closed.signal };
   }
 

@@ -22,6 +22,7 @@ export class WakeUp {
   readonly #watched = new Map<number, number>();
   readonly #changed = new Set<number>();
   #client: Promise<pg.Client> | undefined;
+  #sending: Promise<void> = Promise.resolve();
   #notifyTimer: NodeJS.Timeout | undefined;
   #watchTimer: NodeJS.Timeout | undefined;
   #lastNotify = 0;
@@ -99,9 +100,14 @@ export class WakeUp {
 
   #send(channel: string, keys: readonly number[]): void {
     if (this.#closed || keys.length === 0) return;
-    this.#connect()
+    // One after the other: the driver warns of a query that is sent while another one is under way.
+    this.#sending = this.#sending
+      .then(() => this.#connect())
       .then((client) => client.query('select pg_notify($1, $2)', [channel, keys.join(',')]))
-      .catch(() => {});
+      .then(
+        () => {},
+        () => {},
+      );
   }
 
   #connect(): Promise<pg.Client> {
