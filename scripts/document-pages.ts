@@ -70,14 +70,14 @@ interface BenchFile {
   readonly tables: readonly { readonly title: string; readonly rows: readonly Record<string, string | number>[] }[];
 }
 
-/** What the committed results of the benchmarks say. */
-export function benchTables(): string {
-  const folder = join(ROOT, 'bench/results');
+/** What the committed results of the benchmarks say of us and others: the tables that have contenders. */
+export function benchTables(folder = join(ROOT, 'bench/results')): string {
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.json')) : [];
   const parts = files.sort().flatMap((name) => {
     const { bench, at, machine, tables } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as BenchFile;
     const where = [machine['cpu'], `${String(machine['cores'])} cores`, `Node ${String(machine['node'])}`].join(', ');
-    return (tables ?? []).map(({ title, rows }) => {
+    const compared = tables.filter(({ rows }) => rows.some((row) => 'contender' in row));
+    return compared.map(({ title, rows }) => {
       const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
       const cells = rows.map((row) => columns.map((column) => cell(row[column])));
       return `**${title}** (\`npm run bench -- ${bench}\`, ${at.slice(0, 10)}, ${where})\n\n${table(columns, cells)}`;
