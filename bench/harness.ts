@@ -52,15 +52,17 @@ export async function benchServer(): Promise<{
   chmodSync(folder, 0o755);
   const server = await openEmbedded({ folder, settings: { shared_buffers: '512MB', max_wal_size: '4GB' } });
   const pid = (await readPidFile(server.dataDir))?.pid ?? 0;
-  return {
-    target: server.config,
-    pid,
-    folder,
-    async close() {
-      await server.close();
-      rmSync(folder, { recursive: true, force: true });
-    },
+  const close = async (): Promise<void> => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, interrupted);
+    await server.close();
+    rmSync(folder, { recursive: true, force: true });
   };
+  // The server is no child of this process, and would stay behind.
+  const interrupted = (): void => {
+    void close().finally(() => process.exit(130));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, interrupted);
+  return { target: server.config, pid, folder, close };
 }
 
 /** Peers have an install of their own, so that the project's stays small. */

@@ -49,6 +49,8 @@ export async function openRestate({ folder, onFirstStep }: Setup): Promise<Conte
       RESTATE_DISABLE_TELEMETRY: 'true',
     },
   });
+  // Without it the server would outlive a benchmark that was interrupted.
+  process.once('exit', () => server.kill('SIGKILL'));
   const handlers = {
     line: async (context: Context, id: string) => {
       for (let i = 0; i < STEPS; i++) {
