@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type EngineBench, openEngine, playbook } from '../engines/native/native.fixture.ts';
 import { printer } from '../engines/native/printer.fixture.ts';
 import { startServer, type TestServer } from '../tools/http/test-server.fixture.ts';
+import { secretsTool } from '../tools/secrets/secrets-tool.ts';
 import { OAuthTokens, type TokenRequest } from './oauth-tokens.ts';
 
 const SECRETS: Record<string, unknown> = {
@@ -21,7 +22,7 @@ beforeAll(async () => {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
   bench = await openEngine({
-    tools: [printer],
+    tools: [printer, secretsTool()],
     secrets: {
       resolve: async (name) => {
         if (!Object.hasOwn(SECRETS, name)) throw new Error(`no secret ${name}`);
@@ -151,4 +152,20 @@ test('a token is fetched anew before it ends, or at its end where that was not a
   expect([await fetched(), await fetched({ autoRenew: false })]).toEqual([true, false]);
   now = 101_000;
   expect(await fetched({ autoRenew: false })).toBe(true);
+});
+
+test('ES-2a a reference to a secret that came with the workload is resolved only if the playbook itself asks for that secret', async () => {
+  const text = (auth: string): string =>
+    playbook(`
+- {step: start, tool: {kind: secrets, auth: ${JSON.stringify(auth)}}, next: {arcs: [{step: show}]}}
+- {step: show, tool: {kind: printer, text: "{{ workload.given }}"}}
+`);
+  const forged = (name: string) => ({
+    tools: { printer: {} },
+    workload: { given: { _secret: { name } }, name: 'client' },
+  });
+  const last = async (auth: string, name: string) => (await bench.run(text(auth), forged(name))).at(-1)?.payload;
+  expect(await last('client', 'TOKEN')).toMatchObject({ error: { code: 'SECRET_NOT_FOUND' } });
+  expect(await last('client', 'client')).toMatchObject({ result: { value: '[redacted]' } });
+  expect(await last('{{ workload.name }}', 'TOKEN')).toMatchObject({ result: { value: '[redacted]' } });
 });

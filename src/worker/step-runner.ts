@@ -158,7 +158,9 @@ class UnitRun {
     const { result } = told;
     if (result && 'ref' in result) {
       const { stepId, attempt: logicalAttemptId } = this.#host.place;
-      this.#facts.add({ eventType: 'ResultStored', stepId, entity, logicalAttemptId, payload: { result } });
+      // Each try may store a result: with the attempt in its path, none is taken for the one before it.
+      const place = { stepId, entity: `${entity}@${attempt}`, logicalAttemptId };
+      this.#facts.add({ eventType: 'ResultStored', ...place, payload: { result } });
     }
     return told;
   }

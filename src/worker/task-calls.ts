@@ -1,6 +1,8 @@
+import { AppError } from '../contracts/errors.ts';
 import type { Plan, Task } from '../contracts/plan.ts';
 import type { ArtifactRef } from '../contracts/values.ts';
 import { compileValue } from '../kernel/expressions/compile-value.ts';
+import { hasTemplate } from '../kernel/expressions/scan-blocks.ts';
 import type { JsonObject } from '../kernel/payload-reader.ts';
 import { renderFields } from '../kernel/pipeline.ts';
 import { PipelineScopes } from '../kernel/pipeline-scope.ts';
@@ -154,8 +156,14 @@ export class TaskCalls {
 
   /** What the `secrets` tool recorded is a reference: its value exists only here, right before the call. */
   async #withSecrets(input: Record<string, unknown>): Promise<Record<string, unknown>> {
-    if (!usesSecretsTool(this.#host.view.plan)) return input;
-    return (await resolveSecretReferences(input, (name) => this.#secret(name))) as Record<string, unknown>;
+    const asked = secretsAskedFor(this.#host.view.plan);
+    if (asked !== 'any' && asked.size === 0) return input;
+    const lookup = (name: string): Promise<unknown> => {
+      // Whoever starts a run can write a reference into its workload; that gives no right to the secret.
+      if (asked === 'any' || asked.has(name)) return this.#secret(name);
+      throw new AppError('SECRET_NOT_FOUND', `The playbook does not ask for the secret '${name}'.`, { name });
+    };
+    return (await resolveSecretReferences(input, lookup)) as Record<string, unknown>;
   }
 
   #keychain(task: Task, state: PipelineState): Promise<JsonObject> {
@@ -213,15 +221,17 @@ function withMade(outcome: ToolOutcome, made: readonly ArtifactRef[]): ToolOutco
   return { ...outcome, meta: { ...outcome.meta, artifacts: [...told, ...rest] } };
 }
 
-const SECRET_PLANS = new WeakMap<Plan, boolean>();
+const SECRET_PLANS = new WeakMap<Plan, ReadonlySet<string> | 'any'>();
 
-function usesSecretsTool(plan: Plan): boolean {
+/** The secrets that tasks of the kind `secrets` name; any, where one of them is named by a template. */
+function secretsAskedFor(plan: Plan): ReadonlySet<string> | 'any' {
   const known = SECRET_PLANS.get(plan);
   if (known !== undefined) return known;
   const tasks = [...plan.steps.flatMap((step) => step.tasks), ...Object.values(plan.workbook)];
-  const uses = tasks.some((task) => task.kind === 'secrets');
-  SECRET_PLANS.set(plan, uses);
-  return uses;
+  const names = tasks.filter((task) => task.kind === 'secrets').map((task) => String(task.with['auth']));
+  const asked = names.some(hasTemplate) ? 'any' : new Set(names);
+  SECRET_PLANS.set(plan, asked);
+  return asked;
 }
 
 function declaredClass(task: Task, resolved: Task): EffectClass | undefined {
