@@ -33,7 +33,7 @@ export function recordSession(
     cwd: options.cwd,
     env: { TERM: 'xterm-256color', LANG: 'C.UTF-8', ...options.env },
     encoding: 'utf8',
-    timeout: 90_000,
+    timeout: 180_000,
   });
 }
 

@@ -46,7 +46,7 @@ const WRONG: Readonly<Record<string, readonly [code: string, message: RegExp]>> 
   'a field of another type': [tool('run: ({ who }) => who.toFixed()'), /'toFixed' does not exist on type 'string'/],
 };
 
-test('what is right compiles, and what is wrong is an error that says so', { timeout: 120_000 }, () => {
+test('what is right compiles, and what is wrong is an error that says so', { timeout: 300_000 }, () => {
   const files: Record<string, string> = {};
   for (const [name, code] of Object.entries(RIGHT)) files[`right-${name}.ts`] = `${HEAD}${code}\n`;
   Object.values(WRONG).forEach(([code], i) => {

@@ -2,11 +2,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Type from 'typebox';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../test/setup/database.ts';
 import { compileSync } from '../compiler/compile.ts';
 import { defineTool, toolFailure } from '../tools/define-tool.ts';
 import { createRuntime, type Runtime, type RuntimeOptions } from './create-runtime.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let database: TestDatabase;
 let folder: string;
@@ -49,7 +51,7 @@ const HELD = (label: string): { text: string } =>
 - {step: start, tool: {kind: hold, label: ${label}}, next: {arcs: [{step: end}]}}
 - {step: end, tool: {kind: noop, result: "{{ start.label }}"}}`);
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await holds()); await new Promise((resolve) => setTimeout(resolve, 10)))
+  for (const end = Date.now() + 60_000; !(await holds()); await new Promise((resolve) => setTimeout(resolve, 10)))
     if (Date.now() > end) throw new Error('it did not happen');
 }
 const opened = async (label: string): Promise<void> => {

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import pg from 'pg';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { compileSync } from '../../src/compiler/compile.ts';
 import { loadSettings } from '../../src/runtime/config.ts';
 import { builtCli } from '../e2e/cli.fixture.ts';
@@ -12,6 +12,8 @@ import { createTestDatabase } from '../setup/database.ts';
 import { compilerErrors } from '../typed-snippets.fixture.ts';
 import { consoleSteps, type DocBlock, docBlocks, plain, printsAs } from './doc-blocks.fixture.ts';
 import { DocShell } from './doc-shell.fixture.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 
 const ROOT = resolve(import.meta.dirname, '../..');
 /** Written from the code, which has tests of its own. */
@@ -48,7 +50,7 @@ async function readersFolder(): Promise<string> {
 const OWN_DATABASE = ['docs/operating.md', 'docs/postgres-roles.md'];
 
 describe('documents do what they say', () => {
-  test.each(DOCUMENTS)('%s', { timeout: 300_000 }, async (document) => {
+  test.each(DOCUMENTS)('%s', { timeout: 600_000 }, async (document) => {
     const folder = await readersFolder();
     const database = OWN_DATABASE.includes(document) ? await createTestDatabase({ empty: true }) : undefined;
     const shell = new DocShell(folder, shellWithCli(folder, database ? { DATABASE_URL: database.url } : {}).env);
@@ -105,7 +107,7 @@ describe('what the documents show', () => {
     }
   });
 
-  test('every piece of TypeScript is right for the compiler', { timeout: 120_000 }, () => {
+  test('every piece of TypeScript is right for the compiler', { timeout: 300_000 }, () => {
     const files: Record<string, string> = {};
     for (const document of DOCUMENTS) {
       const folder = basename(document, '.md');

@@ -18,7 +18,7 @@ function wordsOf(svg: string): string {
   return [...lines.values()].join('\n').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
 }
 
-test('the picture of the README shows what these commands print in a terminal', { timeout: 120_000 }, async () => {
+test('the picture of the README shows what these commands print in a terminal', { timeout: 240_000 }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'runledger-picture-'));
   chmodSync(folder, 0o755);
   const database = await createTestDatabase();

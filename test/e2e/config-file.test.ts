@@ -1,9 +1,12 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../setup/database.ts';
 import { builtCli, runCli } from './cli.fixture.ts';
+
+// Each of these is a process of its own, on a machine that may have other things to do.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 
 let database: TestDatabase;
 let folder: string;

@@ -5,10 +5,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../setup/database.ts';
 import { builtCli, ROOT } from './cli.fixture.ts';
 import { type Shell, shellWithCli } from './shell.fixture.ts';
+
+// Each of these is a process of its own, on a machine that may have other things to do.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 
 interface Expected {
   readonly result: unknown;
