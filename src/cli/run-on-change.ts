@@ -15,32 +15,31 @@ export async function runOnChange<T>(
   prepare: (files: FileStamps) => Promise<T>,
   start: (prepared: T) => Promise<number>,
 ): Promise<number> {
-  for (;;) {
-    const files = new FileStamps();
-    let prepared: { readonly value: T } | undefined;
-    try {
-      prepared = { value: await prepare(files) };
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      reportError(error, terminal);
-    }
-    const exit = prepared ? await start(prepared.value) : 0;
-    if (INTERRUPTED.includes(exit)) return exit;
-    const others = files.size > 1 ? ` or of ${files.size - 1} other file${files.size === 2 ? '' : 's'}` : '';
-    terminal.note(terminal.paintError('dim', `\nWaits for a change of the playbook${others}. Ctrl-C ends.`));
-    const changed = await nextChange(files);
-    if (changed === undefined) return INTERRUPTED[0]!;
-    terminal.note(terminal.paintError('dim', `${clean(changed)} has changed.\n`));
-  }
-}
-
-async function nextChange(files: FileStamps): Promise<string | undefined> {
   const stop = new AbortController();
-  const leave = (): void => stop.abort();
-  process.once('SIGINT', leave);
-  process.once('SIGTERM', leave);
+  // While a run is shown, it is the run that is interrupted.
+  const leave = (): void => {
+    if (process.listenerCount('SIGINT') === 1) stop.abort();
+  };
+  process.on('SIGINT', leave);
+  process.on('SIGTERM', leave);
   try {
-    return await files.changed(stop.signal);
+    while (!stop.signal.aborted) {
+      const files = new FileStamps();
+      let prepared: { readonly value: T } | undefined;
+      try {
+        prepared = { value: await prepare(files) };
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        reportError(error, terminal);
+      }
+      const exit = prepared ? await start(prepared.value) : 0;
+      if (INTERRUPTED.includes(exit)) return exit;
+      const others = files.size > 1 ? ` or of ${files.size - 1} other file${files.size === 2 ? '' : 's'}` : '';
+      terminal.note(terminal.paintError('dim', `\nWaits for a change of the playbook${others}. Ctrl-C ends.`));
+      const changed = await files.changed(stop.signal);
+      if (changed !== undefined) terminal.note(terminal.paintError('dim', `${clean(changed)} has changed.\n`));
+    }
+    return INTERRUPTED[0]!;
   } finally {
     process.off('SIGINT', leave);
     process.off('SIGTERM', leave);

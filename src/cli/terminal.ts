@@ -137,21 +137,18 @@ export function duration(millis: number): string {
   return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min ${seconds % 60} s`;
 }
 
-/** Rows of cells with their columns aligned; the last column is cropped to the width. */
+/** Rows of cells with their columns aligned; the last column, which has no colours, is cropped to the room that is left. */
 export function table(rows: readonly (readonly string[])[], columns: number): string[] {
   const widths: number[] = [];
   for (const row of rows)
     row.forEach((cell, i) => {
       widths[i] = Math.max(widths[i] ?? 0, displayWidth(cell));
     });
-  return rows
-    .map((row) =>
-      row
-        .map((cell, i) => (i === row.length - 1 ? cell : pad(cell, widths[i]!)))
-        .join('  ')
-        .trimEnd(),
-    )
-    .map((line) =>
-      displayWidth(line) > columns && line === stripVTControlCharacters(line) ? crop(line, columns) : line,
-    );
+  const room = columns - widths.slice(0, -1).reduce((sum, width) => sum + width + 2, 0);
+  return rows.map((row) =>
+    row
+      .map((cell, i) => (i < row.length - 1 ? pad(cell, widths[i]!) : room > 0 ? crop(cell, room) : ''))
+      .join('  ')
+      .trimEnd(),
+  );
 }

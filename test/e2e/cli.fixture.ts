@@ -28,8 +28,9 @@ function build(): string {
   execFileSync(process.execPath, [script, join(own, 'dist'), '--no-types'], { stdio: 'inherit' });
   cpSync(join(ROOT, 'package.json'), join(own, 'package.json'));
   for (const old of readdirSync(CACHE)) {
-    const isOld = Date.now() - statSync(join(CACHE, old)).mtimeMs > 3_600_000;
-    if (isOld) rmSync(join(CACHE, old), { recursive: true, force: true });
+    // Others build at the same time, and rename what they have built.
+    const made = statSync(join(CACHE, old), { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+    if (Date.now() - made > 3_600_000) rmSync(join(CACHE, old), { recursive: true, force: true });
   }
   try {
     renameSync(own, home);

@@ -57,10 +57,16 @@ function show({ args, terminal }: Context, record: LedgerRecord): void {
     );
 
   function print(seq: number, at: string, type: string, place: string | undefined, payload: unknown): void {
-    const head = `${String(seq).padStart(5)}  ${at.slice(11, 23)}  ${pad(type, 26)}  ${pad(clean(place ?? ''), 16)}`;
     const text =
       payload === undefined ? '' : clean(typeof payload === 'string' ? payload : JSON.stringify(payload), 2000);
-    const room = process.stdout.isTTY ? Math.max(10, terminal.columns - head.length - 2) : 2000;
-    terminal.print(`${head}  ${crop(text, room, terminal.symbols.more)}`.trimEnd());
+    const { columns, symbols } = terminal;
+    if (process.stdout.isTTY && columns < 90) {
+      const short = `${String(seq).padStart(4)} ${type} ${clean(place ?? '')}`.trimEnd();
+      terminal.print(crop(`${short}  ${text}`.trimEnd(), columns, symbols.more));
+      return;
+    }
+    const head = `${String(seq).padStart(5)}  ${at.slice(11, 23)}  ${pad(type, 26)}  ${pad(clean(place ?? ''), 16)}`;
+    const line = `${head}  ${text}`.trimEnd();
+    terminal.print(process.stdout.isTTY ? crop(line, columns, symbols.more) : line);
   }
 }

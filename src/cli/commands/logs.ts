@@ -14,13 +14,14 @@ const POLL_MS = 300;
 const LAST_LINES_MS = 700;
 
 export const logs: Command = async (context) => {
-  const { args, session } = context;
+  const { args, session, terminal } = context;
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
   const reader = new LineReader(store, run);
   const show = lineShower(context, run);
   if (!args.has('follow')) {
-    await reader.read(show);
+    const found = await reader.read(show);
+    if (found === 0 && !terminal.json) terminal.note('The tasks of this run printed nothing.');
     return 0;
   }
   const stop = new AbortController();

@@ -36,18 +36,22 @@ export const runs: Command = async ({ args, terminal, session }) => {
     terminal.print('No runs.');
     return 0;
   }
+  const isNarrow = process.stdout.isTTY && terminal.columns < 60;
   const rows = page.map((run) => {
     const status = run.status ?? 'PENDING';
     const color = COLORS[status];
+    const created = run.createdAt.slice(0, 19).replace('T', ' ');
+    const plan = `${clean(run.planId)} ${clean(run.planVersion)}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf.slice(0, 8)}`}`;
     return [
       run.runId.slice(0, 8),
       color ? terminal.paint(color, status) : status,
-      run.createdAt.slice(0, 19).replace('T', ' '),
-      `${clean(run.planId)} ${clean(run.planVersion)}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf.slice(0, 8)}`}`,
+      ...(isNarrow ? [] : [created]),
+      plan,
     ];
   });
-  for (const line of table([['RUN', 'STATUS', 'CREATED (UTC)', 'PLAN'], ...rows], terminal.columns))
-    terminal.print(line);
+  const head = ['RUN', 'STATUS', ...(isNarrow ? [] : ['CREATED (UTC)']), 'PLAN'];
+  const width = process.stdout.isTTY ? terminal.columns : Number.POSITIVE_INFINITY;
+  for (const line of table([head, ...rows], width)) terminal.print(line);
   if (next !== undefined) terminal.print(`next: runledger runs ${again(args)}--before ${next}`);
   return 0;
 };

@@ -29,7 +29,11 @@ export const status: Command = async (context) => {
   terminal.print(`after event ${snapshot.lastEventSeq} of ${run.lastSeq}`);
   if (snapshot.metadata.inconsistent) terminal.print(terminal.paint('red', 'the log has moves that are not legal'));
   terminal.print('');
-  for (const line of treeLines(tree, terminal, { now: Date.now() })) terminal.print(line);
+  for (const line of treeLines(tree, terminal, {
+    now: Date.now(),
+    ...(process.stdout.isTTY ? { width: terminal.columns } : {}),
+  }))
+    terminal.print(line);
   if (tree.error) terminal.print(`\n${terminal.paint('red', tree.error.code)}: ${clean(tree.error.message, 2000)}`);
   return 0;
 };
