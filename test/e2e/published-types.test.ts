@@ -31,7 +31,7 @@ beforeAll(() => {
   cpSync(join(ROOT, 'package.json'), join(home, 'package.json'));
   link(...Object.keys({ ...own.dependencies, ...own.optionalDependencies }));
   writeFileSync(join(project, 'package.json'), '{"type": "commonjs"}');
-}, 240_000);
+}, 600_000);
 afterAll(() => rmSync(project, { recursive: true, force: true, maxRetries: 5 }));
 
 function link(...names: string[]): void {
@@ -50,7 +50,7 @@ function run(folder: string, ...args: string[]): { readonly code: number | null;
   return { code: status, output: `${stdout}${stderr}` };
 }
 
-test('every export has types, and they say what the library does', { timeout: 120_000 }, () => {
+test('every export has types, and they say what the library does', { timeout: 300_000 }, () => {
   link('vitest', '@types/node', '@types/pg');
   const names = Object.keys(own.exports).filter((name) => name !== './package.json');
   const lines = names.map((name, i) => {
