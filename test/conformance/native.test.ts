@@ -15,7 +15,7 @@ let reference: Map<string, string[]>;
 
 beforeAll(async () => {
   reference = await logsOf(await oneNativeWorker({ folder, tools }), programs);
-}, 120_000);
+}, 400_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('every example, signals and generated plans leave the same log', () => {
@@ -27,6 +27,6 @@ describe('every example, signals and generated plans leave the same log', () => 
     async (_title, open) => {
       expect(differences(reference, await logsOf(await open(), programs))).toBe('');
     },
-    120_000,
+    400_000,
   );
 });

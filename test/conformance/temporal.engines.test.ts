@@ -31,10 +31,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 describe('every example, signals and generated plans leave the same log as on the native engine', () => {
   test('WE-1a WE-1b WE-1e on Temporal', async () => {
     expect(differences(reference, await logsOf(await onTemporal(), programs))).toBe('');
-  });
+  }, 400_000);
 
   test('ES-6d WE-1a on Temporal, with a new execution of the workflow after every few events', async () => {
     const often = await onTemporal({ workflow: { maxEvents: 30 } });
     expect(differences(reference, await logsOf(often, programs))).toBe('');
-  });
+  }, 400_000);
 });

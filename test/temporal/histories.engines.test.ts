@@ -22,4 +22,4 @@ test('WE-1d ES-6d what a run leaves in Temporal names units and times only, and 
   } finally {
     await database.drop();
   }
-});
+}, 300_000);

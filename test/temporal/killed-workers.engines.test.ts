@@ -16,8 +16,6 @@ const POINTS = [
   'temporal.after-claim',
   'temporal.after-unit',
   'commit.before',
-  'commit.after',
-  'record.after-commit',
   'iteration.before-settle',
   'iteration.after-commit',
   'effect.after-attempted',
@@ -63,7 +61,7 @@ async function whole(ref: EngineRunRef, file: string): Promise<LedgerRecord[]> {
 }
 
 test('ES-1.3a RE-2.4a RE-2.5a RE-2.5c WE-1g RQ-3.2b a worker is killed at each point in the middle of steps and appends, and another one finishes: logs are legal, effects happened once', {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const runs: { ref: EngineRunRef; file: string }[] = [];
   for (const [i, point] of POINTS.entries()) {
@@ -89,7 +87,7 @@ test('ES-1.3a RE-2.4a RE-2.5a RE-2.5c WE-1g RQ-3.2b a worker is killed at each p
 });
 
 test('ES-6d WE-2.1.2c WE-2.1.3b a worker is killed while an execution of the workflow hands over to the next one: nothing is lost, and every execution leads to the run', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async () => {
   const file = join(folder, 'effects-hand-over');
   const worker = await spawn();
@@ -104,7 +102,7 @@ test('ES-6d WE-2.1.2c WE-2.1.3b a worker is killed while an execution of the wor
 - {step: end, join: all, tool: {kind: noop, result: over}}
 `;
   const ref = await bench.start(`apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: slow}\nworkflow:\n${slow}`);
-  for (const end = Date.now() + 30_000; ; await sleep(5)) {
+  for (const end = Date.now() + 120_000; ; await sleep(5)) {
     const { status, substatus } = await bench.runtime.engine.getRunStatus(ref);
     if (substatus === 'CONTINUE_AS_NEW') break;
     if (status === 'RUNNING' && Date.now() < end) continue;

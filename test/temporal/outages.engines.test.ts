@@ -39,7 +39,7 @@ async function isWhole(bench: TemporalBench, ref: EngineRunRef, file: string): P
 }
 
 test('WE-1c WE-1g the Temporal server and one of two workers are killed in the middle of runs, and come back: every run ends, every effect happened once', {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const random = seededRandom();
   const folder = temporary();
@@ -85,7 +85,7 @@ test('WE-1c WE-1g the Temporal server and one of two workers are killed in the m
 });
 
 test('WE-1b WE-1g the database is gone for 20 s in the middle of steps: a run ends as its policy says, and effects happened once', {
-  timeout: 240_000,
+  timeout: 600_000,
 }, async () => {
   const data = await temporaryFolder();
   cleanServer(join(data, 'pg'));
