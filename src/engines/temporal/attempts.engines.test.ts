@@ -143,6 +143,8 @@ describe('continue-as-new', () => {
       expect(of(events, 'RunStarted')[0]?.engineAttemptId).toBe(1);
       const last = events.at(-1)!.engineAttemptId;
       expect(last).toBeGreaterThan(3);
+      const { searchAttributes } = await client.workflow.getHandle(ref.workflowId).describe();
+      expect(searchAttributes).toMatchObject({ runId: [ref.runId], tenantId: ['acme'] });
       const ids = await chainOf(ref.workflowId);
       expect(ids.length).toBeGreaterThanOrEqual(last);
       for (const providerRunId of ids) {
