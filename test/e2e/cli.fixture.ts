@@ -21,7 +21,7 @@ function build(): string {
   const home = join(CACHE, sha256Hex(stamps.join('\n')).slice(0, 16));
   const main = join(home, 'dist', 'cli', 'main.js');
   if (existsSync(main)) return main;
-  const own = join(CACHE, `building-${process.pid}`);
+  const own = join(CACHE, `building-${crypto.randomUUID()}`);
   mkdirSync(own, { recursive: true });
   const script = join(ROOT, 'scripts', 'build.mjs');
   // Types are proven elsewhere; here only behaviour counts.
