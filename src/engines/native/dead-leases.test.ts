@@ -31,7 +31,7 @@ const lines = (file: string): string[] => {
   }
 };
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await holds()); await sleep(10)) {
+  for (const end = Date.now() + 40_000; !(await holds()); await sleep(10)) {
     if (Date.now() > end) throw new Error('it did not happen');
   }
 }
@@ -43,7 +43,9 @@ test('a name says on which host a worker runs, and two of one process differ', (
   expect(hostTagOf('host:17:12ab34cd')).toBeUndefined();
 });
 
-test('RQ-3.2b the leases of a worker of this host that was killed are handed back at once, not when they end', async () => {
+test('RQ-3.2b the leases of a worker of this host that was killed are handed back at once, not when they end', {
+  timeout: 90_000,
+}, async () => {
   const file = join(folder, 'killed');
   const ref = await bench.start(
     playbook(`- {step: start, tool: {kind: probe, file: ${file}, delay_ms: 1500, result: 1}}`),
@@ -67,7 +69,9 @@ test('RQ-3.2b the leases of a worker of this host that was killed are handed bac
   }
 });
 
-test('the leases of a worker that lives, of one on another host and of one with an unknown name are left alone', async () => {
+test('the leases of a worker that lives, of one on another host and of one with an unknown name are left alone', {
+  timeout: 90_000,
+}, async () => {
   const file = join(folder, 'alive');
   const ref = await bench.start(
     playbook(`- {step: start, tool: {kind: probe, file: ${file}, delay_ms: 700, result: 1}}`),

@@ -202,10 +202,9 @@ describe('effects', () => {
     expect(new Set(attempts('EffectAttempted'))).toEqual(new Set([2]));
   });
 
-  test('an effect whose outcome was lost and cannot be asked for waits for a person', async () => {
-    const file = fresh();
+  /** A run whose write waits for a person: an earlier run attempted it and was never heard of again. */
+  async function waitingRun(file: string): Promise<EngineRunRef> {
     const key = `blind:${randomUUID()}`;
-    // An earlier run attempted it and was never heard of again.
     const other = await bench.start(playbook('- {step: start, tool: {kind: noop}}'));
     await bench.ended(other);
     await markAttempted(other.runId, key);
@@ -214,6 +213,12 @@ describe('effects', () => {
       tools,
     );
     await until(() => has(ref.runId, 'WaitStarted'));
+    return ref;
+  }
+
+  test('an effect whose outcome was lost and cannot be asked for waits for a person', async () => {
+    const file = fresh();
+    const ref = await waitingRun(file);
     const events = await bench.store.readEvents(ref.runId);
     expect(of(events, 'EffectUnknown').length).toBe(1);
     expect(of(events, 'WaitStarted')[0]?.payload).toMatchObject({
@@ -223,6 +228,48 @@ describe('effects', () => {
     expect(traces(file)).toEqual([]);
     await bench.runtime.engine.cancelRun(ref);
     await bench.ended(ref);
+    await expect(bench.runtime.engine.settle(ref, { answer: 'happened' })).rejects.toMatchObject({
+      code: 'NOTHING_TO_SETTLE',
+    });
+  });
+
+  test('a person who says that it happened gives its result, and nothing is sent', async () => {
+    const file = fresh();
+    const ref = await waitingRun(file);
+    const { engine } = bench.runtime;
+    await expect(engine.settle(ref, { answer: 'happened', step: 'other' })).rejects.toMatchObject({
+      code: 'NOTHING_TO_SETTLE',
+    });
+    await expect(engine.settle(ref, { answer: 'give-up', result: 1 })).rejects.toMatchObject({ code: 'USAGE' });
+    const told = { answer: 'happened', result: { id: 7 }, by: 'ann', reason: 'it is in the list' } as const;
+    expect(await engine.settle(ref, told)).toEqual({ step: 'start' });
+    await expect(engine.settle(ref, told)).rejects.toMatchObject({ code: 'NOTHING_TO_SETTLE' });
+    const events = await bench.ended(ref);
+    expect(events.at(-1)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: { id: 7 } } } });
+    expect(of(events, 'EffectSucceeded')[0]?.payload).toMatchObject({
+      reconciled: true,
+      by: 'ann',
+      reason: 'it is in the list',
+      result: { value: { id: 7 } },
+    });
+    expect(traces(file)).toEqual([]);
+  });
+
+  test('a person who says that it is to be sent again has it sent once', async () => {
+    const file = fresh();
+    const ref = await waitingRun(file);
+    await bench.runtime.engine.settle(ref, { answer: 'send-again', step: 'start' });
+    expect((await bench.ended(ref)).at(-1)?.eventType).toBe('RunCompleted');
+    expect(traces(file).length).toBe(1);
+  });
+
+  test('a person who gives it up has the step fail', async () => {
+    const file = fresh();
+    const ref = await waitingRun(file);
+    await bench.runtime.engine.settle(ref, { answer: 'give-up' });
+    const events = await bench.ended(ref);
+    expect(events.at(-1)).toMatchObject({ eventType: 'RunFailed', payload: { error: { code: 'APPROVAL_REJECTED' } } });
+    expect(traces(file)).toEqual([]);
   });
 });
 

@@ -65,9 +65,9 @@ function holdFirstAt(point: string): { readonly reached: Promise<void>; letGo():
 }
 
 /** The step is taken by one worker, which is held at the point, and given to another one meanwhile. */
-async function twoWorkers(point: string, file: string): Promise<LedgerRecord[]> {
+async function twoWorkers(point: string, file: string, timeout: number): Promise<LedgerRecord[]> {
   const ref = await bench.start(
-    playbook(`- {step: start, tool: {kind: effect, file: ${file}, result: 7, spec: {timeout: 0.5}}}`),
+    playbook(`- {step: start, tool: {kind: effect, file: ${file}, result: 7, spec: {timeout: ${timeout}}}}`),
     tools,
   );
   const held = holdFirstAt(point);
@@ -92,27 +92,33 @@ async function twoWorkers(point: string, file: string): Promise<LedgerRecord[]> 
   }
 }
 
-test('RQ-3.1a a step that two workers have at once takes effect once, and ends once (before its effect was announced)', async () => {
+test('RQ-3.1a a step that two workers have at once takes effect once, and ends once (before its effect was announced)', {
+  timeout: 90_000,
+}, async () => {
   const file = join(folder, 'before');
-  const events = await twoWorkers('effect.before-attempted', file);
+  const events = await twoWorkers('effect.before-attempted', file, 30);
   expect(lines(file).length).toBe(1);
   expect(events.at(-1)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: 7 } } });
   expect([of(events, 'EffectAttempted').length, of(events, 'StepCompleted').length]).toEqual([1, 1]);
 });
 
-test('RQ-3.1a a step that two workers have at once takes effect once, and ends once (after its effect was announced)', async () => {
+test('RQ-3.1a a step that two workers have at once takes effect once, and ends once (after its effect was announced)', {
+  timeout: 90_000,
+}, async () => {
   const file = join(folder, 'after');
-  const events = await twoWorkers('effect.after-attempted', file);
+  const events = await twoWorkers('effect.after-attempted', file, 4);
   expect(lines(file).length).toBe(1);
   expect(events.at(-1)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: 7 } } });
   // The one that was left found out what the other had done, or that its time had been over before it was sent.
   expect([of(events, 'EffectSucceeded').length, of(events, 'StepCompleted').length]).toEqual([1, 1]);
 });
 
-test('an effect that was announced and never sent is announced anew before it is sent, with a time of its own', async () => {
+test('an effect that was announced and never sent is announced anew before it is sent, with a time of its own', {
+  timeout: 90_000,
+}, async () => {
   const file = join(folder, 'anew');
   const ref = await bench.start(
-    playbook(`- {step: start, tool: {kind: effect, file: ${file}, result: 7, spec: {timeout: 0.5}}}`),
+    playbook(`- {step: start, tool: {kind: effect, file: ${file}, result: 7, spec: {timeout: 4}}}`),
     tools,
   );
   const held = holdFirstAt('effect.after-attempted');

@@ -75,7 +75,7 @@ async function run(runAhead: boolean, options: { tool?: string; failOpen?: strin
     artifacts: memoryArtifacts(),
     runAhead,
     stateStore: {
-      writeLatencyBudgetMs: 60,
+      writeLatencyBudgetMs: 600,
       ...(options.failOpen ? { failOpenForEventClass: options.failOpen } : {}),
     },
     worker: { onError: (error, unit) => console.error(unit, error) },
@@ -116,7 +116,7 @@ const starts = (commit: WorkCommit): boolean =>
 
 async function startsLate(runAhead: boolean): Promise<void> {
   called.length = 0;
-  hold = (commit) => (starts(commit) && !completes(commit) ? { before: 500 } : {});
+  hold = (commit) => (starts(commit) && !completes(commit) ? { before: 1500 } : {});
   expect(await run(runAhead, { tool: 'slow' })).toEqual(['StepScheduled@1', 'StepStarted@1', 'StepCompleted@1']);
   expect(startedAt).toBeGreaterThan(called[1]!);
 }
@@ -138,7 +138,7 @@ test.each([true, false])(
   'ES-5c an end of a step that is not stored in time fails the attempt, and its late write is refused (run-ahead %s)',
   async (runAhead) => {
     let late = 0;
-    hold = (commit) => (completes(commit) && late++ === 0 ? { before: 400 } : {});
+    hold = (commit) => (completes(commit) && late++ === 0 ? { before: 2000 } : {});
     expect(await run(runAhead)).toEqual([
       'StepScheduled@1',
       'StepStarted@1',
@@ -152,6 +152,6 @@ test.each([true, false])(
 
 test.each([true, false])('ES-5c an end that was stored and answered late stands (run-ahead %s)', async (runAhead) => {
   let late = 0;
-  hold = (commit) => (completes(commit) && late++ === 0 ? { after: 400 } : {});
+  hold = (commit) => (completes(commit) && late++ === 0 ? { after: 2000 } : {});
   expect(await run(runAhead)).toEqual(['StepScheduled@1', 'StepStarted@1', 'StepCompleted@1']);
 });
