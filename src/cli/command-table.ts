@@ -61,7 +61,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     ],
     notes:
       'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
-    json: '{runId, status, planId, planVersion, durationMs, result?, error?: {category, code, message, retryable, stepId?}, steps: [{stepId, status: waiting|running|done|failed|skipped, attempt, durationMs?, loop?: {ended, failed}}]}; interrupted: {runId, status, interrupted: true}; with --detach: {runId, status}',
+    json: '{runId, status, planId, planVersion, durationMs, result?, error?: {category, code, message, retryable, stepId?}, steps: [{stepId, status: waiting|running|done|failed|skipped, attempt, durationMs?, loop?: {ended, failed}}]}; interrupted: {runId, status, interrupted: true}; waiting for `settle`: {runId, status, openWrites: [{runId, step, operation?, target?}]}; with --detach: {runId, status}',
     load: async () => (await import('./commands/run.ts')).run,
   },
   init: {
@@ -192,6 +192,26 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     json: '{runId, stepId, skipped: true}',
     load: async () => (await import('./commands/skip-step.ts')).skipStep,
   },
+  settle: {
+    summary: 'Say what became of a write whose outcome was lost',
+    positionals: ['RUN', '[STEP]'],
+    flags: {
+      happened: { summary: 'It happened: the step goes on with its result' },
+      result: { summary: 'What it gave, for --happened; null if it is left out', value: 'JSON' },
+      'send-again': { summary: 'Send it again' },
+      'give-up': { summary: 'Let the step fail with APPROVAL_REJECTED' },
+      reason: { summary: 'Why, for the log', value: 'TEXT' },
+    },
+    examples: [
+      `runledger settle latest --happened --result '{"id": 7}'`,
+      'runledger settle latest charge --send-again',
+      'runledger settle latest --give-up --reason "the customer cancelled"',
+    ],
+    notes:
+      'A worker that dies between sending a write and recording its answer leaves a write of which nobody knows whether it happened. Where the destination cannot be asked, the step waits for a person: `run` and `resume` leave with exit code 75 and say so. Look at the destination, answer, and go on with `resume`; workers elsewhere go on at once. STEP is needed where several writes are open; `step/3` names an iteration.',
+    json: '{runId, step, answer: happened|send-again|give-up}',
+    load: async () => (await import('./commands/settle.ts')).settle,
+  },
   replay: {
     summary: 'Decide a recorded run again and report the first difference',
     positionals: ['RUN'],
@@ -283,7 +303,7 @@ export const EXIT_CODES: Readonly<Record<number, string>> = {
   70: 'a defect of Runledger',
   73: 'a file is in the way or cannot be written',
   74: 'the disk is full',
-  75: 'try again later',
+  75: 'try again later; a run waits for `settle`',
   77: 'not allowed',
   78: 'the configuration is wrong',
   130: 'interrupted or cancelled',

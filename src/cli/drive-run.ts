@@ -3,9 +3,11 @@ import type { Plan } from '../contracts/plan.ts';
 import { isTerminal } from '../contracts/states.ts';
 import type { EngineRunRef } from '../contracts/values.ts';
 import type { EngineRuntime } from '../runtime/engine-parts.ts';
+import type { PostgresStore } from '../store/postgres-store.ts';
 import type { Context } from './context.ts';
 import { expectedSteps } from './expected-steps.ts';
 import { listenForKeys } from './keys.ts';
+import { openWriteLines, openWrites, waitsForPerson } from './open-writes.ts';
 import { type Progress, progressFor } from './progress.ts';
 import { RunTree } from './run-tree.ts';
 import { endExit, printEnd } from './summary.ts';
@@ -13,6 +15,9 @@ import type { TaskLog } from './task-log.ts';
 import { catchUp, hasEnded, watchRun } from './watch-run.ts';
 
 const SETTLE_MS = 50;
+const LOOK_MS = 200;
+/** The run waits for a person: there is nothing to do here, and nothing has failed. */
+const WAITS_EXIT = 75;
 
 /** Shows a run until it has ended, and takes care of Ctrl-C. Gives the exit code. */
 export async function driveRun(
@@ -35,16 +40,50 @@ export async function driveRun(
   const stop = new AbortController();
   const interrupts = new Interrupts(context, runtime, runId, progress, stop);
   const letKeysGo = logs && terminal.hints.live && !terminal.json ? listenForKeys({ l: logs.toggle }) : undefined;
+  const rest = leaveAtRest(store, tree, stop);
   try {
     await watchRun({ store, progress: () => progress, signal: stop.signal }, tree);
   } finally {
+    rest.end();
     interrupts.end();
     letKeysGo?.();
     progress.end();
   }
   if (interrupts.left !== undefined && !hasEnded(tree)) return interrupts.leave(tree);
+  if (rest.isReached() && !hasEnded(tree)) return tellOpenWrites(context, tree);
   await printEnd(context, tree);
   return endExit(tree);
+}
+
+/** Ends the watch when nothing goes on before a person has settled a write. */
+function leaveAtRest(store: PostgresStore, tree: RunTree, stop: AbortController) {
+  let isReached = false;
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking || stop.signal.aborted || openWrites(tree).length === 0) return;
+    isLooking = true;
+    try {
+      // The database may be away for a moment: whoever follows the run says so.
+      if (!(await waitsForPerson(store, tree).catch(() => false)) || stop.signal.aborted) return;
+      isReached = true;
+      stop.abort();
+    } finally {
+      isLooking = false;
+    }
+  };
+  const timer = setInterval(() => void look(), LOOK_MS);
+  return { isReached: () => isReached, end: () => clearInterval(timer) };
+}
+
+function tellOpenWrites({ terminal }: Context, tree: RunTree): number {
+  const { runId, status } = tree;
+  if (terminal.json) terminal.printJson({ runId, status, openWrites: openWrites(tree) });
+  else {
+    terminal.print('');
+    terminal.print(`run:    ${runId}`);
+    for (const line of openWriteLines(tree)) terminal.print(line);
+  }
+  return WAITS_EXIT;
 }
 
 /** How many steps the run will have; its plan is fetched when the log has named it. */

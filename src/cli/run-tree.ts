@@ -20,6 +20,14 @@ export interface StepLine {
   readonly children: RunTree[];
 }
 
+/** A write whose outcome nobody knows: its step waits for a person. */
+export interface OpenWrite {
+  /** The step, or `step/index` for an iteration. */
+  readonly step: string;
+  readonly operation: string | undefined;
+  readonly target: string | undefined;
+}
+
 type Payload = Readonly<Record<string, unknown>>;
 
 /** A run as a terminal shows it, built from its events in order. */
@@ -34,6 +42,8 @@ export class RunTree {
   error: (ErrorInfo & { stepId?: string }) | undefined;
   handledFailures = 0;
   lastSeq = 0;
+  /** By the wait. */
+  readonly openWrites = new Map<string, OpenWrite>();
 
   constructor(runId: string) {
     this.runId = runId;
@@ -49,7 +59,17 @@ export class RunTree {
       return {};
     }
     const step = this.#step(event.stepId);
+    this.#takeWait(event, payload);
     return { step, ...takeStep(step, event, payload, at) };
+  }
+
+  #takeWait({ eventType, entity }: RunEventRecord, payload: Payload): void {
+    if (entity === undefined) return;
+    if (eventType === 'WaitEnded') this.openWrites.delete(entity);
+    const details = payload['details'] as Payload | undefined;
+    if (eventType !== 'WaitStarted' || details?.['reason'] !== 'EFFECT_UNKNOWN') return;
+    const { operation, target } = details as { operation?: string; target?: string };
+    this.openWrites.set(entity, { step: entity.slice(0, entity.lastIndexOf('/wait:')), operation, target });
   }
 
   #step(stepId: string): StepLine {
@@ -171,8 +191,8 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       if (!step.loop) step.tries = Math.max(step.tries, Number(payload['attempt'] ?? payload['attempts'] ?? 1));
       break;
     case 'WaitStarted': {
-      const { kind, childRunId } = payload;
-      step.note = WAITS[String(kind)] ?? String(kind);
+      const { childRunId } = payload;
+      step.note = waitNote(payload);
       if (typeof childRunId !== 'string') break;
       const child = new RunTree(childRunId);
       step.children.push(child);
@@ -183,6 +203,14 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       break;
   }
   return {};
+}
+
+function waitNote({ kind, dueAt, details }: Payload): string {
+  const reason = (details as Payload | undefined)?.['reason'];
+  if (reason === 'EFFECT_UNKNOWN') return 'waits to be settled: nobody knows whether its write happened';
+  const until = typeof dueAt === 'string' ? ` until ${dueAt.slice(11, 19)} UTC` : '';
+  if (reason === 'EFFECT_UNDER_WAY') return `waits${until}: a write of before may still be under way`;
+  return kind === 'timer' && until !== '' ? `waits${until}` : (WAITS[String(kind)] ?? String(kind));
 }
 
 const WAITS: Readonly<Record<string, string>> = {

@@ -3,6 +3,8 @@ import type { RunRow } from '../store/sql/find-run.ts';
 import type { WorkRow } from '../store/work.ts';
 import type { Context } from './context.ts';
 import type { Finding } from './health.ts';
+import { RunTree } from './run-tree.ts';
+import { catchUp } from './watch-run.ts';
 
 const MOST_RUNS = 500;
 /** A unit that was taken so often and always came back does not fail by chance. */
@@ -31,7 +33,10 @@ async function judge(context: Context, run: RunRow, rows: readonly WorkRow[]): P
   const short = run.runId.slice(0, 8);
   const resume = `runledger resume ${short}`;
   const found: Finding[] = [];
-  if (rows.length === 0 && (await isWithoutChildren(context, run.runId)))
+  const asked = rows.length === 0 ? await openWritesOf(context, run.runId) : [];
+  if (asked.length > 0)
+    found.push({ check: 'work', ok: true, says: `run ${short} waits for runledger settle ${short}` });
+  else if (rows.length === 0 && (await isWithoutChildren(context, run.runId)))
     found.push({
       check: 'work',
       ok: false,
@@ -62,6 +67,12 @@ async function judge(context: Context, run: RunRow, rows: readonly WorkRow[]): P
       cure: `runledger events ${short}, then runledger cancel ${short} if it cannot go on`,
     });
   return found;
+}
+
+async function openWritesOf({ session }: Context, runId: string): Promise<readonly unknown[]> {
+  const tree = new RunTree(runId);
+  await catchUp(await session.store(), tree);
+  return [...tree.openWrites.values()];
 }
 
 /** A run that waits for another one may have nothing of its own to do for a moment. */

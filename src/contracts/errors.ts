@@ -332,6 +332,13 @@ export const ERRORS = {
     exit: 130,
     cure: 'The run was cancelled; start or retry it.',
   },
+  NOTHING_TO_SETTLE: {
+    cause: 'No step of the run, or more than one, waits for a person to say what became of its write.',
+    http: 409,
+    retry: 'never',
+    exit: 65,
+    cure: '`runledger status RUN` shows what the run waits for.',
+  },
   SIGNAL_REJECTED: {
     cause: 'The run is in a state in which it does not take this signal.',
     http: 409,

@@ -324,6 +324,9 @@ export const EffectSucceeded = closed({
   reversible: o(Type.Boolean()),
   reverse: o(JsonObject),
   reconciled: o(Type.Boolean()),
+  /** Who said that it had happened, where nobody else could know. */
+  by: o(Id),
+  reason,
   cachedFrom: o(JsonObject),
   result: o(StoredValue),
 });

@@ -19,6 +19,17 @@ export interface SignalAnswer {
   readonly reason?: string;
 }
 
+/** What a person says of a write whose outcome was lost. */
+export interface SettleRequest {
+  /** It happened, and gave this result; it is to be sent again; or its step is to fail. */
+  readonly answer: 'happened' | 'send-again' | 'give-up';
+  readonly result?: unknown;
+  /** The step, or `step/index` for an iteration. May be left out where only one write is open. */
+  readonly step?: string;
+  readonly by?: string;
+  readonly reason?: string;
+}
+
 /** Who asks. Absent: the process itself, which may see every tenant. */
 export interface Caller {
   readonly tenantId: string;

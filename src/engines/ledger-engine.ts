@@ -18,13 +18,14 @@ import type { Lease, NewWork } from '../store/work.ts';
 import { expectStored, RunView } from '../worker/run-view.ts';
 import { storeResult } from '../worker/store-result.ts';
 import { checkCapabilities } from './check-capabilities.ts';
-import type { Caller, Engine, SignalAnswer, SignalRequest, StartOptions } from './engine.ts';
+import type { Caller, Engine, SettleRequest, SignalAnswer, SignalRequest, StartOptions } from './engine.ts';
 import { listSteps, type StepRow } from './list-steps.ts';
 import type { PlanSource } from './plan-ref.ts';
 import { commitDecision, type DecisionPorts } from './units/commit-decision.ts';
 import { repairRun } from './units/repair-run.ts';
 import { retryCommand } from './units/retry-command.ts';
 import { PlanUnreadable, type RunViews } from './units/run-views.ts';
+import { settleWrite } from './units/settle-write.ts';
 import { workChanges } from './units/work-changes.ts';
 
 export interface LedgerEnginePorts extends DecisionPorts {
@@ -308,6 +309,14 @@ export class LedgerEngine implements Engine {
     if (result.done) return { accepted: true };
     // The same signal was decided before.
     return { accepted: (await this.#stateOf(run.runId)).signals.get(signalId) === 'accepted' };
+  }
+
+  /** Takes a person's word for what became of a write whose outcome was lost. The step that it settled. */
+  async settle(ref: EngineRunRef, request: SettleRequest, caller?: Caller): Promise<{ readonly step: string }> {
+    const run = await this.#find(ref, caller);
+    const step = await settleWrite(this.#ports, await this.#viewOf(run.runId, false), request);
+    await this.#placement.changed(run);
+    return { step };
   }
 
   /** The steps of a run as a queue shows them, with who holds them. */

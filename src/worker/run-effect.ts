@@ -220,18 +220,41 @@ async function settleEarlier(
     if (known.found === 'absent') return undefined;
   }
   if (wanted !== 'ask' && call.tool.honoursKey?.(call.input) === true) return undefined;
-  const approved = (await call.host.recorded()).some(
-    ({ eventType, payload }) => eventType === 'WaitEnded' && payload?.['outcome'] === 'approved',
-  );
-  if (approved) return undefined;
+  const answer = await answerOf(call, action.key);
+  if (answer?.outcome === 'approved') return undefined;
+  if (answer?.outcome === 'done') {
+    const { result = { value: null }, by, reason } = answer;
+    const said = { ...(by === undefined ? {} : { by }), ...(reason === undefined ? {} : { reason }) };
+    call.later(record('EffectSucceeded', { ...base, reconciled: true, ...said, result }));
+    return { status: 'ok', result: await loadValue(call.context.artifacts, result) };
+  }
   call.later(
     record('EffectUnknown', { ...base, reason: 'Its outcome was lost, and the destination cannot be asked.' }),
   );
-  throw new MustPark({
-    kind: 'approval',
-    actionDigest: action.digest,
-    details: { reason: 'EFFECT_UNKNOWN', entity: call.place.entity, key: action.key },
-  });
+  const { operation, target } = action;
+  const question = { reason: 'EFFECT_UNKNOWN', entity: call.place.entity, key: action.key, operation, target };
+  throw new MustPark({ kind: 'approval', actionDigest: action.digest, details: call.redactor.redact(question) });
+}
+
+interface Answer {
+  readonly outcome: string;
+  readonly result?: StoredValue;
+  readonly by?: string;
+  readonly reason?: string;
+}
+
+/** What a person said of this very effect. An attempt that was made since then is not covered by it. */
+async function answerOf({ host, place }: EffectCall, key: string): Promise<Answer | undefined> {
+  let asked: string | undefined;
+  let answer: Answer | undefined;
+  for (const { eventType, entity, payload } of await host.recorded()) {
+    if (eventType === 'WaitStarted') {
+      const details = payload?.['details'] as Record<string, unknown> | undefined;
+      if (details?.['reason'] === 'EFFECT_UNKNOWN' && details['entity'] === place.entity) asked = entity;
+    } else if (eventType === 'WaitEnded' && entity === asked) answer = payload as unknown as Answer;
+    else if (eventType === 'EffectAttempted' && payload?.['key'] === key) answer = undefined;
+  }
+  return answer;
 }
 
 const inMillis = (millis: number): string => new Date(Date.now() + millis).toISOString();

@@ -1,6 +1,7 @@
 import { readSnapshot } from '../../projector/read-snapshot.ts';
 import type { Command } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { openWriteLines, openWrites } from '../open-writes.ts';
 import { readLog } from '../read-log.ts';
 import { RunTree } from '../run-tree.ts';
 import { treeLines } from '../show-tree.ts';
@@ -34,6 +35,7 @@ export const status: Command = async (context) => {
     ...(process.stdout.isTTY ? { width: terminal.columns } : {}),
   }))
     terminal.print(line);
+  if (asOf === undefined && openWrites(tree).length > 0) terminal.print(['', ...openWriteLines(tree)].join('\n'));
   if (tree.error) terminal.print(`\n${terminal.paint('red', tree.error.code)}: ${clean(tree.error.message, 2000)}`);
   return 0;
 };

@@ -7,6 +7,7 @@ import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
 import { AppError } from '../../contracts/errors.ts';
+import type { EngineRunRef } from '../../contracts/values.ts';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { defineTool } from '../../tools/define-tool.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
