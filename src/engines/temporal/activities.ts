@@ -79,6 +79,8 @@ export class TemporalActivities implements RunActivities {
     const engine = { attempt: context.info.attempt + tried, execution };
     const handed = engine.attempt === 1 ? this.#handed.take(runId, unit) : undefined;
     if (handed) return this.#run(new HeldUnit(handed, performance.now(), engine), context);
+    // An activity of the execution before this one may run it, under a lease that has no time yet.
+    if (tried > 0) await sleep(2 * RENEW_SOON_MS);
     for (;;) {
       const from = performance.now();
       const claim = await work.claimUnit(runId, unit, owner, leaseMs);

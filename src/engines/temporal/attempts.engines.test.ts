@@ -18,7 +18,7 @@ let connection: Connection;
 let client: Client;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'runledger-attempts-'));
-  const temporal = { sweepAfterMs: 20_000, workflow: { heartbeatMs: 1500, retryMs: 100 } };
+  const temporal = { sweepAfterMs: 20_000, workflow: { heartbeatMs: 3000, retryMs: 100 } };
   bench = await openTemporalBench({ artifacts: folderArtifacts(folder), worker: false, temporal });
   connection = await Connection.connect({ address: bench.temporal.address });
   client = new Client({ connection, namespace: bench.temporal.namespace });
@@ -61,7 +61,7 @@ function expectSound(events: readonly LedgerRecord[]): void {
 const effect = (file: string): string =>
   playbook(`
 - {step: start, tool: {kind: noop, result: 1}, next: {arcs: [{step: pay}]}}
-- {step: pay, tool: {kind: effect, file: ${file}, result: {id: 7}, spec: {timeout: 1}}, next: {arcs: [{step: last}]}}
+- {step: pay, tool: {kind: effect, file: ${file}, result: {id: 7}, spec: {timeout: 3}}, next: {arcs: [{step: last}]}}
 - {step: last, tool: {kind: noop, result: "{{ pay.id }}"}}
 `);
 
@@ -88,9 +88,10 @@ describe('a worker that is killed', () => {
         // The platform tried again, the plan did not.
         expect(new Set(events.map((event) => event.logicalAttemptId))).toEqual(new Set([1]));
         expect(Math.min(...events.map((event) => event.engineAttemptId))).toBe(1);
-        const isRecorded = point.startsWith('effect') || point === 'commit.before';
+        if (point === 'commit.after') return;
+        // What the first attempt began was ended by another one.
         const attempts = of(events, 'StepCompleted').map((event) => event.engineAttemptId);
-        expect(Math.max(...attempts)).toBe(isRecorded || point === 'temporal.after-claim' ? 2 : 1);
+        expect(Math.max(...attempts)).toBeGreaterThanOrEqual(2);
       } finally {
         await heir.stop();
       }
@@ -116,7 +117,7 @@ describe('a worker that is killed', () => {
 
 describe('continue-as-new', () => {
   test('ES-6d WE-2.1.3b ES-1.3a a run goes on through many executions, each of which leads to it, with no event lost or doubled', async () => {
-    const temporal = { ...bench.temporal, workflow: { maxEvents: 20, handOverMs: 20, heartbeatMs: 1500 } };
+    const temporal = { ...bench.temporal, workflow: { maxEvents: 20, handOverMs: 20 } };
     const own = await openTemporalBench({ url: bench.url, artifacts: folderArtifacts(folder), temporal });
     try {
       const file = join(folder, randomUUID());
@@ -161,7 +162,7 @@ describe('continue-as-new', () => {
   });
 
   test('ES-6d WE-2.1.2c a call in flight is not disturbed by the change of executions, and the substatus says CONTINUE_AS_NEW', async () => {
-    const temporal = { ...bench.temporal, workflow: { maxEvents: 14, handOverMs: 1000, heartbeatMs: 1500 } };
+    const temporal = { ...bench.temporal, workflow: { maxEvents: 14, handOverMs: 6000 } };
     const own = await openTemporalBench({
       url: bench.url,
       artifacts: folderArtifacts(folder),
@@ -175,7 +176,7 @@ describe('continue-as-new', () => {
 - step: start
   tool: {kind: noop, result: 1}
   next: {spec: {mode: inclusive}, arcs: [{step: long}, {step: a}]}
-- {step: long, tool: {kind: probe, file: ${file}, label: long, delay_ms: 4000}}
+- {step: long, tool: {kind: probe, file: ${file}, label: long, delay_ms: 10000}}
 - {step: a, tool: {kind: noop}, next: {arcs: [{step: b}]}}
 - {step: b, tool: {kind: noop}, next: {arcs: [{step: c}]}}
 - {step: c, tool: {kind: noop}, next: {arcs: [{step: d}]}}

@@ -222,7 +222,7 @@ describe('signals', () => {
 
   test('WE-2.1.1a ten of the same signal are one, and the workflow answers them all with few looks', async () => {
     const file = fresh();
-    const ref = await bench.start(slow(file, 2000));
+    const ref = await bench.start(slow(file, 8000));
     await seen(ref, 'TaskStarted');
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => bench.runtime.engine.signal(ref, { signalId: 'p', type: 'PAUSE' })),
