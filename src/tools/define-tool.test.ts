@@ -168,15 +168,52 @@ test('types follow the schema, and a wrong option does not compile', () => {
       return { kind: 'typed', id: input.id };
     },
   });
-  // @ts-expect-error no class of that name
-  defineTool({ kind: 'typed', input: Ticket, effect: 'writes', run: () => 1 });
-  // @ts-expect-error undeclared is for code that somebody else wrote
-  defineTool({ kind: 'typed', input: Ticket, effect: 'undeclared', run: () => 1 });
-  // @ts-expect-error the effect must be stated
-  defineTool({ kind: 'typed', input: Ticket, run: () => 1 });
-  // @ts-expect-error a misspelt option
-  defineTool({ kind: 'typed', input: Ticket, effect: 'read', run: () => 1, reconcil: () => 1 });
-  // @ts-expect-error a reconciliation is one of three answers
-  defineTool({ kind: 'typed', input: Ticket, effect: 'read', run: () => 1, reconcile: async () => ({ found: 'yes' }) });
+  // Never called: each is refused at run time too.
+  void (() => {
+    // @ts-expect-error no class of that name
+    defineTool({ kind: 'typed', input: Ticket, effect: 'writes', run: () => 1 });
+    // @ts-expect-error undeclared is for code that somebody else wrote
+    defineTool({ kind: 'typed', input: Ticket, effect: 'undeclared', run: () => 1 });
+    // @ts-expect-error the effect must be stated
+    defineTool({ kind: 'typed', input: Ticket, run: () => 1 });
+    // @ts-expect-error a misspelt option
+    defineTool({ kind: 'typed', input: Ticket, effect: 'read', run: () => 1, reconcil: () => 1 });
+    // @ts-expect-error a reconciliation is one of three answers
+    defineTool({
+      kind: 'typed',
+      input: Ticket,
+      effect: 'read',
+      run: () => 1,
+      reconcile: async () => ({ found: 'yes' }),
+    });
+  });
   expectTypeOf<DeclaredEffect>().toExtend<EffectClass>();
+});
+
+test('a definition that is not right is refused when it is made, and says what is wrong', () => {
+  const good = { kind: 'mine', input: Type.Object({}), effect: 'write', run: () => 1 };
+  const define = (change: Record<string, unknown>): (() => Tool) => {
+    return () => defineTool({ ...good, ...change } as unknown as Parameters<typeof defineTool>[0]);
+  };
+  expect(define({})().kind).toBe('mine');
+  for (const [change, message] of [
+    [{ effect: 'wirte' }, `effect of the tool 'mine' is "wirte", but must be compute, read, write or a function`],
+    [{ effect: 'undeclared' }, 'must be compute, read, write'],
+    [{ effect: undefined }, "effect of the tool 'mine' is missing"],
+    [{ reconcil: () => 1 }, "unknown field 'reconcil'; did you mean 'reconcile'?"],
+    [{ key: 'ticket' }, "key of the tool 'mine' must be a function"],
+    [{ honoursKey: true }, 'honoursKey'],
+    [{ run: undefined }, 'has no run'],
+    [{ input: {} }, 'Type.Object'],
+    [{ kind: 'My Tool' }, 'must look like'],
+  ] as const) {
+    expect(define(change), JSON.stringify(change)).toThrow(
+      expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringContaining(message) }),
+    );
+  }
+});
+
+test('what an effect function gives in error counts as a write, which leaves a receipt', () => {
+  const effect = (() => 'wirte') as unknown as () => DeclaredEffect;
+  expect(defineTool({ kind: 'mine', input: Type.Object({}), effect, run: () => 1 }).classify({})).toBe('write');
 });

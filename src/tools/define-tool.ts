@@ -1,6 +1,7 @@
 import type { Static, TObject } from 'typebox';
 import { AppError } from '../contracts/errors.ts';
 import { jsonProblem } from '../lib/canonical-json.ts';
+import { didYouMean } from '../lib/closest-name.ts';
 import { defaultEffectKey } from './effect-key.ts';
 import { abortError } from './outcomes.ts';
 import type { CallContext, CallPlace, EffectClass, Reconciliation, Tool, ToolError, ToolOutcome } from './tool.ts';
@@ -54,11 +55,11 @@ export function defineTool<const Schema extends TObject>(definition: ToolDefinit
   const classify = (input: Record<string, unknown>): EffectClass => {
     if (typeof definition.effect !== 'function') return definition.effect;
     try {
-      return definition.effect(typed(input));
-    } catch {
-      // The strictest class: what cannot be classified must not slip past the gate of writes.
-      return 'write';
-    }
+      const said = definition.effect(typed(input));
+      if (EFFECTS.includes(said)) return said;
+    } catch {}
+    // The strictest class: what cannot be classified must not slip past the gate of writes.
+    return 'write';
   };
   return {
     kind,
@@ -80,16 +81,33 @@ export function defineTool<const Schema extends TObject>(definition: ToolDefinit
   };
 }
 
-function checkDefinition(definition: { readonly kind: unknown; readonly input: unknown; readonly run: unknown }): void {
-  const { kind, input, run } = definition;
+const EFFECTS: readonly unknown[] = ['compute', 'read', 'write'] satisfies DeclaredEffect[];
+const HOOKS = ['key', 'honoursKey', 'reconcile', 'reverse', 'describe', 'close'] as const;
+const FIELDS: readonly string[] = ['kind', 'input', 'effect', 'run', ...HOOKS];
+
+/** Configurations are often written without a type checker: a slip here could drop the receipt of a write. */
+function checkDefinition(definition: unknown): void {
+  if (typeof definition !== 'object' || definition === null)
+    throw new AppError('CONFIG_INVALID', 'defineTool needs an object with kind, input, effect and run');
+  const { kind, input, effect, run, ...rest } = definition as Record<string, unknown>;
   if (typeof kind !== 'string' || !KIND.test(kind)) {
     throw new AppError('CONFIG_INVALID', `kind ${JSON.stringify(kind)} of a tool must look like 'my_tool'`, { kind });
   }
+  const wrong = (message: string): AppError => new AppError('CONFIG_INVALID', message, { kind });
   const schema = input as { type?: unknown; properties?: unknown } | undefined;
-  if (schema?.type !== 'object' || typeof schema.properties !== 'object') {
-    throw new AppError('CONFIG_INVALID', `input of the tool '${kind}' must be a Type.Object`, { kind });
+  if (schema?.type !== 'object' || typeof schema.properties !== 'object')
+    throw wrong(`input of the tool '${kind}' must be a Type.Object`);
+  if (typeof run !== 'function') throw wrong(`the tool '${kind}' has no run`);
+  if (typeof effect !== 'function' && !EFFECTS.includes(effect)) {
+    const given = effect === undefined ? 'is missing; it' : `is ${JSON.stringify(effect) ?? typeof effect}, but`;
+    throw wrong(`effect of the tool '${kind}' ${given} must be ${EFFECTS.join(', ')} or a function that gives one`);
   }
-  if (typeof run !== 'function') throw new AppError('CONFIG_INVALID', `the tool '${kind}' has no run`, { kind });
+  for (const [field, value] of Object.entries(rest)) {
+    if (!FIELDS.includes(field))
+      throw wrong(`the tool '${kind}' has an unknown field '${field}'${didYouMean(field, FIELDS)}`);
+    if (value !== undefined && typeof value !== 'function')
+      throw wrong(`${field} of the tool '${kind}' must be a function`);
+  }
 }
 
 async function callDefinition(
