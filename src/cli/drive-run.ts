@@ -7,6 +7,7 @@ import type { PostgresStore } from '../store/postgres-store.ts';
 import type { Context } from './context.ts';
 import { expectedSteps } from './expected-steps.ts';
 import { listenForKeys } from './keys.ts';
+import { nextCommand } from './next-command.ts';
 import { openWriteLines, openWrites, waitsForPerson } from './open-writes.ts';
 import { type Progress, progressFor } from './progress.ts';
 import { RunTree } from './run-tree.ts';
@@ -75,13 +76,13 @@ function leaveAtRest(store: PostgresStore, tree: RunTree, stop: AbortController)
   return { isReached: () => isReached, end: () => clearInterval(timer) };
 }
 
-function tellOpenWrites({ terminal }: Context, tree: RunTree): number {
+function tellOpenWrites({ args, terminal }: Context, tree: RunTree): number {
   const { runId, status } = tree;
   if (terminal.json) terminal.printJson({ runId, status, openWrites: openWrites(tree) });
   else {
     terminal.print('');
     terminal.print(`run:    ${runId}`);
-    for (const line of openWriteLines(tree)) terminal.print(line);
+    for (const line of openWriteLines(args, tree)) terminal.print(line);
   }
   return WAITS_EXIT;
 }
@@ -179,7 +180,7 @@ class Interrupts {
 
   /** Lets go of everything and says how to go on. */
   async leave(tree: RunTree): Promise<number> {
-    const { terminal, session } = this.#context;
+    const { args, terminal, session } = this.#context;
     const { exit, paused } = this.left!;
     const short = tree.runId.slice(0, 8);
     if (terminal.json)
@@ -194,7 +195,7 @@ class Interrupts {
           ? `Paused run ${tree.runId}; nothing is lost.`
           : `Left run ${tree.runId}; what was in flight is handed back, nothing is lost.`,
       );
-      terminal.print(`next: runledger resume ${short}`);
+      terminal.print(`next: ${nextCommand(args, `resume ${short}`)}`);
     }
     await session.close(paused ? undefined : 0);
     return exit;

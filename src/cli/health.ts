@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError, ERRORS } from '../contracts/errors.ts';
 import type { Context } from './context.ts';
+import { databaseName } from './database-name.ts';
+import { nextCommand } from './next-command.ts';
 
 /** What one look found. `fix` mends it and says how; without one a person has to act. */
 export interface Finding {
@@ -84,7 +86,6 @@ export async function binaries({ session }: Context): Promise<Finding[]> {
 
 export async function database(context: Context): Promise<Finding[]> {
   const { session } = context;
-  const { databaseUrl, folder: path } = await session.settings();
   const mended: string[] = [];
   // What opening mends by itself, such as the lock file that a killed server left, is worth a word here.
   const log = (line: string): void => void (/removing|restored|stopping it/.test(line) && mended.push(line));
@@ -92,7 +93,7 @@ export async function database(context: Context): Promise<Finding[]> {
   try {
     const store = await session.store();
     const [latest] = await store.listRuns({ limit: 1 });
-    const where = databaseUrl === undefined ? `embedded in ${path}` : `at ${hostOf(databaseUrl)}`;
+    const where = databaseName(await session.settings());
     const runs = latest ? `latest run ${latest.runId.slice(0, 8)}` : 'no runs yet';
     const also = mended.length === 0 ? '' : `; ${mended.join('; ')}`;
     return [{ check: 'database', ok: true, says: `${where}, schema up to date, ${runs}${also}` }];
@@ -114,7 +115,7 @@ export async function database(context: Context): Promise<Finding[]> {
   }
 }
 
-export async function alerts({ session }: Context): Promise<Finding[]> {
+export async function alerts({ args, session }: Context): Promise<Finding[]> {
   const store = await session.store();
   const day = new Date(Date.now() - 24 * 3600 * 1000).toISOString();
   const recent = (await store.listAlerts({ limit: 1000 })).filter(({ raisedAt }) => raisedAt > day);
@@ -124,7 +125,9 @@ export async function alerts({ session }: Context): Promise<Finding[]> {
   return [...counts].map(([code, count]) => {
     const { message = '', runId } = recent.find((alert) => alert.code === code)!;
     const cure =
-      runId === undefined ? 'See the list of alerts in docs/events.md.' : `runledger status ${runId.slice(0, 8)}`;
+      runId === undefined
+        ? 'See the list of alerts in docs/events.md.'
+        : nextCommand(args, `status ${runId.slice(0, 8)}`);
     return { check: 'alerts', ok: false, says: `${code} ${count} times in 24 hours: ${message}`, cure };
   });
 }
@@ -145,14 +148,5 @@ export async function guarded(check: Check, context: Context): Promise<Finding[]
   } catch (error) {
     const code = error instanceof AppError ? error.code : 'INTERNAL';
     return [{ check: check.name, ok: false, says: `${code}: ${(error as Error).message}`, cure: ERRORS[code].cure }];
-  }
-}
-
-function hostOf(url: string): string {
-  try {
-    const { hostname, port, pathname } = new URL(url);
-    return `${hostname}${port === '' ? '' : `:${port}`}${pathname}`;
-  } catch {
-    return 'DATABASE_URL';
   }
 }

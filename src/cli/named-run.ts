@@ -2,23 +2,28 @@ import { AppError } from '../contracts/errors.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
 import type { Context } from './context.ts';
+import { databaseName } from './database-name.ts';
 
 /** The run that a person names: its id, the beginning of it, or `latest`. */
 export async function namedRun(context: Context, name: string): Promise<RunRow> {
   const store = await context.session.store();
-  return (await store.findRun(name)) ?? (name === 'latest' ? latest(store) : byPrefix(store, name));
+  const run = await store.findRun(name);
+  if (run) return run;
+  const where = `the database ${databaseName(await context.session.settings())}`;
+  return name === 'latest' ? latest(store, where) : byPrefix(store, name, where);
 }
 
-async function latest(store: PostgresStore): Promise<RunRow> {
+async function latest(store: PostgresStore, where: string): Promise<RunRow> {
   const [run] = await store.listRuns({ topLevel: true, limit: 1 });
-  if (!run) throw new AppError('RUN_NOT_FOUND', 'There are no runs yet.');
+  if (!run) throw new AppError('RUN_NOT_FOUND', `There are no runs yet in ${where}.`);
   return run;
 }
 
-async function byPrefix(store: PostgresStore, prefix: string): Promise<RunRow> {
+async function byPrefix(store: PostgresStore, prefix: string, where: string): Promise<RunRow> {
   const found = prefix === '' ? [] : await store.listRuns({ idPrefix: prefix, limit: 4 });
   if (found.length === 1) return found[0]!;
-  if (found.length === 0) throw new AppError('RUN_NOT_FOUND', `No run begins with '${prefix}'.`, { runId: prefix });
+  if (found.length === 0)
+    throw new AppError('RUN_NOT_FOUND', `No run begins with '${prefix}' in ${where}.`, { runId: prefix });
   const some = found
     .slice(0, 3)
     .map((run) => run.runId)

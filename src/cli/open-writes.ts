@@ -1,4 +1,6 @@
 import type { PostgresStore } from '../store/postgres-store.ts';
+import { nextCommand } from './next-command.ts';
+import type { Arguments } from './parse-command.ts';
 import type { OpenWrite, RunTree } from './run-tree.ts';
 import { clean } from './terminal.ts';
 import { hasEnded } from './watch-run.ts';
@@ -25,10 +27,10 @@ const childrenOf = ({ steps }: RunTree): RunTree[] =>
   [...steps.values()].flatMap(({ children }) => children.filter((child) => !hasEnded(child)));
 
 /** What is not known, and what to type. */
-export function openWriteLines(tree: RunTree): string[] {
+export function openWriteLines(args: Arguments, tree: RunTree): string[] {
   return openWrites(tree).flatMap(({ runId, step, operation, target }, at, all) => {
     const isAlone = all.filter((write) => write.runId === runId).length === 1;
-    const settle = `runledger settle ${runId.slice(0, 8)}${isAlone ? '' : ` ${clean(step)}`}`;
+    const settle = nextCommand(args, `settle ${runId.slice(0, 8)}${isAlone ? '' : ` ${clean(step)}`}`);
     const what = [operation, target].filter((word) => word !== undefined).join(' ');
     return [
       `The outcome of ${clean(what || 'the write', 500)} of step ${clean(step)} is unknown.`,

@@ -1,8 +1,10 @@
+import { AppError } from '../contracts/errors.ts';
 import { isTerminal } from '../contracts/states.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
 import type { WorkRow } from '../store/work.ts';
 import type { Context } from './context.ts';
 import type { Finding } from './health.ts';
+import { nextCommand } from './next-command.ts';
 import { RunTree } from './run-tree.ts';
 import { catchUp } from './watch-run.ts';
 
@@ -31,11 +33,19 @@ export async function work(context: Context): Promise<Finding[]> {
 async function judge(context: Context, run: RunRow, rows: readonly WorkRow[]): Promise<Finding[]> {
   const { deadOwners } = await import('../engines/units/worker-name.ts');
   const short = run.runId.slice(0, 8);
-  const resume = `runledger resume ${short}`;
+  const resume = nextCommand(context.args, `resume ${short}`);
   const found: Finding[] = [];
-  const asked = rows.length === 0 ? await openWritesOf(context, run.runId) : [];
-  if (asked.length > 0)
-    found.push({ check: 'work', ok: true, says: `run ${short} waits for runledger settle ${short}` });
+  const tree = new RunTree(run.runId);
+  if (rows.length === 0) await catchUp(await context.session.store(), tree);
+  // Nobody asked an engine for it: somebody writes its log by hand, and no work is missing.
+  if (rows.length === 0 && tree.status === undefined)
+    return [{ check: 'work', ok: true, says: `run ${short} was not started by an engine, and none works on it` }];
+  if (tree.openWrites.size > 0)
+    found.push({
+      check: 'work',
+      ok: true,
+      says: `run ${short} waits for ${nextCommand(context.args, `settle ${short}`)}`,
+    });
   else if (rows.length === 0 && (await isWithoutChildren(context, run.runId)))
     found.push({
       check: 'work',
@@ -64,15 +74,9 @@ async function judge(context: Context, run: RunRow, rows: readonly WorkRow[]): P
       check: 'work',
       ok: false,
       says: `run ${short}: ${failing.unit} was taken ${failing.deliveries} times: ${failing.lastError}`,
-      cure: `runledger events ${short}, then runledger cancel ${short} if it cannot go on`,
+      cure: `${nextCommand(context.args, `events ${short}`)}, then ${nextCommand(context.args, `cancel ${short}`)} if it cannot go on`,
     });
   return found;
-}
-
-async function openWritesOf({ session }: Context, runId: string): Promise<readonly unknown[]> {
-  const tree = new RunTree(runId);
-  await catchUp(await session.store(), tree);
-  return [...tree.openWrites.values()];
 }
 
 /** A run that waits for another one may have nothing of its own to do for a moment. */
@@ -83,13 +87,18 @@ async function isWithoutChildren({ session }: Context, runId: string): Promise<b
 async function repair({ session }: Context, runId: string): Promise<string> {
   const runtime = await session.runtime({ work: false });
   const added = await runtime.engine.repair(runId);
-  return added === 0 ? 'nothing was missing after all' : `made ${units(added)} again from the log`;
+  if (added > 0) return `made ${units(added)} again from the log`;
+  const store = await session.store();
+  const run = await store.findRun(runId);
+  if (run?.status !== undefined && isTerminal(run.status)) return `it is ${run.status} now`;
+  if ((await store.work.list(runId)).length > 0) return 'somebody else has put its work back';
+  throw new AppError('INTERNAL', 'its log asks for no work, and it has not ended');
 }
 
-async function free({ session }: Context, run: RunRow, rows: readonly WorkRow[]): Promise<string> {
+async function free({ args, session }: Context, run: RunRow, rows: readonly WorkRow[]): Promise<string> {
   const store = await session.store();
   await store.work.release(rows.map(({ unit, fence }) => ({ runKey: run.runKey, unit, fence })));
-  return `freed ${units(rows.length)}; a worker takes it, or runledger resume ${run.runId.slice(0, 8)}`;
+  return `freed ${units(rows.length)}; a worker takes it, or ${nextCommand(args, `resume ${run.runId.slice(0, 8)}`)}`;
 }
 
 const units = (count: number): string => `${count} unit${count === 1 ? '' : 's'} of work`;

@@ -1,6 +1,8 @@
-import { ERRORS, type ErrorCode } from '../contracts/errors.ts';
+import { ERRORS } from '../contracts/errors.ts';
 import type { StoredValue } from '../contracts/values.ts';
 import type { Context } from './context.ts';
+import { failureAdvice } from './failure-advice.ts';
+import { nextCommand } from './next-command.ts';
 import type { RunTree } from './run-tree.ts';
 import { clean, duration } from './terminal.ts';
 
@@ -13,7 +15,7 @@ export function endExit(tree: RunTree): number {
 
 /** What became of a run, and the next thing to type. */
 export async function printEnd(context: Context, tree: RunTree): Promise<void> {
-  const { terminal, session } = context;
+  const { args, terminal, session } = context;
   const value = tree.result === undefined ? undefined : await loadStored(context, tree.result);
   const took = tree.startedAt === undefined || tree.endedAt === undefined ? undefined : tree.endedAt - tree.startedAt;
   if (terminal.json) {
@@ -38,6 +40,7 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
   }
   const short = tree.runId.slice(0, 8);
   const color = tree.status === 'COMPLETED' ? 'green' : tree.status === 'FAILED' ? 'red' : 'yellow';
+  const advice = failureAdvice(args, tree);
   terminal.print('');
   terminal.print(
     `${terminal.paint(color, tree.status ?? '')}${took === undefined ? '' : ` in ${duration(took)}`}${handled(tree)}`,
@@ -45,12 +48,15 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
   if (tree.error) {
     const where = tree.error.stepId === undefined ? '' : ` in step ${clean(tree.error.stepId)}`;
     terminal.print(`${terminal.paint('red', tree.error.code)}${where}: ${clean(tree.error.message, 2000)}`);
-    const row = Object.hasOwn(ERRORS, tree.error.code) ? ERRORS[tree.error.code as ErrorCode] : undefined;
-    if (row) terminal.print(row.cure);
+    if (advice.cure !== undefined) terminal.print(advice.cure);
   }
-  if (tree.result !== undefined && value !== null) terminal.print(`result:${shownValue(value, short)}`);
+  if (tree.result !== undefined && value !== null)
+    terminal.print(`result:${shownValue(value, nextCommand(args, `result ${short}`))}`);
   terminal.print(`run:    ${tree.runId}`);
-  terminal.print(`next:   runledger ${tree.status === 'COMPLETED' ? 'events' : 'retry'} ${short}`);
+  const next = tree.status === 'COMPLETED' ? [nextCommand(args, `events ${short}`)] : advice.next;
+  next.forEach((line, i) => {
+    terminal.print(`${i === 0 ? 'next:  ' : '       '} ${line}`);
+  });
 }
 
 function handled({ handledFailures: count }: RunTree): string {
@@ -58,13 +64,12 @@ function handled({ handledFailures: count }: RunTree): string {
   return `, ${count} failure${count === 1 ? '' : 's'} handled`;
 }
 
-function shownValue(value: unknown, short: string): string {
+function shownValue(value: unknown, all: string): string {
   if (typeof value === 'string' && !value.includes('\n') && value.length <= 500) return ` ${clean(value)}`;
   const lines = (JSON.stringify(value, null, 2) ?? 'null').split('\n');
   if (lines.length <= 1) return ` ${clean(lines[0]!)}`;
   const shown = lines.slice(0, MAX_RESULT_LINES).map((line) => `  ${clean(line)}`);
-  if (lines.length > MAX_RESULT_LINES)
-    shown.push(`  ... ${lines.length - MAX_RESULT_LINES} more lines: runledger result ${short}`);
+  if (lines.length > MAX_RESULT_LINES) shown.push(`  ... ${lines.length - MAX_RESULT_LINES} more lines: ${all}`);
   return `\n${shown.join('\n')}`;
 }
 

@@ -252,7 +252,9 @@ test('a run that fails says where and why, exits with 1, and is retried from whe
   expect(failed.code).toBe(1);
   expect(failed.stdout).toMatch(/✗ check .*\n\nFAILED in/);
   expect(failed.stdout).toMatch(/in step check: /);
-  expect(failed.stdout).toMatch(/next: {3}runledger retry [0-9a-f]{8}\n$/);
+  expect(failed.stdout).toMatch(
+    /next: {3}runledger logs [0-9a-f]{8} --step check\n.*If the cause is elsewhere: runledger retry [0-9a-f]{8}\n$/s,
+  );
   const resumed = await cli(['resume', 'latest']);
   expect(resumed).toMatchObject({ code: 65, stderr: expect.stringContaining('runledger retry') });
   await writeFile(join(folder, 'marker'), '');

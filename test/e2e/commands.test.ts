@@ -274,6 +274,35 @@ test('runs are listed in pages that lead from one to the next, with their filter
   }
 });
 
+test('what to type next names the same database, and a run that is not there names the one that was looked in', async () => {
+  const file = await playbook('placed', '  - {step: start, tool: {kind: noop, result: 1}}\n');
+  await writeFile(join(folder, 'my config.json'), '{}');
+  const flags = ['--config', 'my config.json', '--folder', 'elsewhere'];
+  const ran = await cli(['run', file, ...flags]);
+  expect(ran.stdout).toMatch(/^next: {3}runledger events [0-9a-f]{8} --config 'my config.json' --folder elsewhere$/m);
+  const paused = await cli(['run', file, '--detach', ...flags]);
+  expect(paused.stdout).toMatch(/events [0-9a-f]{8} --follow --config 'my config.json' --folder elsewhere$/m);
+  const lost = await cli(['status', 'zzz']);
+  const { host, pathname } = new URL(database.url);
+  expect(lost.stderr).toContain(`No run begins with 'zzz' in the database at ${host}${pathname}.`);
+});
+
+test('a retry is offered after a failure where it can end otherwise', async () => {
+  const endOf = async (name: string, tool: string): Promise<string> =>
+    (await cli(['run', await playbook(name, `  - {step: start, tool: ${tool}}\n`)])).stdout;
+  const own = await endOf('own-fault', '{kind: javascript, code: "return nothing.there"}');
+  expect(own).toMatch(
+    /next: {3}runledger logs [0-9a-f]{8} --step start\n {8}Correct the playbook, then run it again\.\n$/,
+  );
+  const template = await endOf('template-fault', '{kind: noop, result: "{{ 1 / 0 }}"}');
+  expect(template).toMatch(/next: {3}runledger events [0-9a-f]{8} --type StepFailed\n {8}Correct the playbook/);
+  expect(template).not.toContain('retry');
+  const secret = await endOf('secret-fault', '{kind: http, url: "http://127.0.0.1:1/", auth: no_such_secret}');
+  expect(secret).toMatch(/SECRET_NOT_FOUND[\s\S]*next: {3}runledger retry [0-9a-f]{8} {3}\(when that is done\)/);
+  const away = await endOf('away', '{kind: http, url: "http://127.0.0.1:1/"}');
+  expect(away).toMatch(/ECONNREFUSED[\s\S]*next: {3}runledger retry [0-9a-f]{8}\n$/);
+});
+
 test('retry begins at a step with the newest plan of the name, and status shows a run as it was', async () => {
   const steps = (
     word: string,

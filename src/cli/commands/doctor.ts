@@ -1,5 +1,6 @@
 import type { Command } from '../context.ts';
 import { alerts, binaries, configuration, database, type Finding, folder, guarded, node, python } from '../health.ts';
+import { nextCommand } from '../next-command.ts';
 import { work } from '../stuck-work.ts';
 import { clean } from '../terminal.ts';
 
@@ -29,7 +30,9 @@ export const doctor: Command = async (context) => {
     terminal.print(`${mark} ${check}: ${clean(says, 2000)}`);
     if (fixed !== undefined) terminal.print(`  ${terminal.paint('green', 'fixed')}: ${clean(fixed, 2000)}`);
     else if (cure !== undefined)
-      terminal.print(`  next: ${cure}${fix && !cure.includes('--fix') ? ', or runledger doctor --fix' : ''}`);
+      terminal.print(
+        `  next: ${cure}${fix && !cure.includes('--fix') ? `, or ${nextCommand(context.args, 'doctor --fix')}` : ''}`,
+      );
   }
 };
 

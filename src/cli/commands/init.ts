@@ -5,6 +5,7 @@ import { AppError } from '../../contracts/errors.ts';
 import { makeFolder } from '../../lib/make-folder.ts';
 import type { Command } from '../context.ts';
 import { initFiles } from '../init-files.ts';
+import { shellWord } from '../next-command.ts';
 import { isDiskFull } from '../report-error.ts';
 
 export const init: Command = async ({ args, terminal }) => {
@@ -24,7 +25,7 @@ export const init: Command = async ({ args, terminal }) => {
   for (const path of kept)
     terminal.print(terminal.paint('dim', `${terminal.symbols.skipped} ${path} is there already`));
   terminal.print('\nnext:');
-  if (folder !== process.cwd()) terminal.print(`  cd ${quoted(given)}`);
+  if (folder !== process.cwd()) terminal.print(`  cd ${shellWord(given)}`);
   terminal.print('  runledger run playbooks/hello.yaml');
   terminal.print('  runledger run playbooks/orders.yaml');
   terminal.print('  runledger compile playbooks/orders.yaml --explain');
@@ -72,5 +73,3 @@ function projectName(folder: string): string {
       .replace(/^[-.]+|[-.]+$/g, '') || 'default'
   );
 }
-
-const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

@@ -4,6 +4,7 @@ import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
+import { nextCommand } from '../next-command.ts';
 import { taskLog } from '../task-log.ts';
 
 export const resume: Command = async (context) => {
@@ -13,7 +14,7 @@ export const resume: Command = async (context) => {
   if (status !== undefined && isTerminal(status))
     throw new AppError(
       'SIGNAL_REJECTED',
-      `Run ${runId.slice(0, 8)} is ${status}; to run it again: runledger retry ${runId.slice(0, 8)}`,
+      `Run ${runId.slice(0, 8)} is ${status}; to run it again: ${nextCommand(args, `retry ${runId.slice(0, 8)}`)}`,
     );
   const logs = taskLog(args.has('logs'));
   const runtime = await session.runtime({ work: !args.has('detach'), engine, scope: { runs: [runId] }, log: logs.log });

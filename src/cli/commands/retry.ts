@@ -4,6 +4,7 @@ import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
+import { nextCommand } from '../next-command.ts';
 import { taskLog } from '../task-log.ts';
 
 export const retry: Command = async (context) => {
@@ -18,7 +19,10 @@ export const retry: Command = async (context) => {
   const old = await namedRun(context, args.positionals[0]!);
   const short = old.runId.slice(0, 8);
   if (old.status === undefined || !isTerminal(old.status))
-    throw new AppError('SIGNAL_REJECTED', `Run ${short} has not ended; to go on with it: runledger resume ${short}`);
+    throw new AppError(
+      'SIGNAL_REJECTED',
+      `Run ${short} has not ended; to go on with it: ${nextCommand(args, `resume ${short}`)}`,
+    );
   const logs = taskLog(args.has('logs'));
   const runId = randomUUID();
   const { engine } = old;

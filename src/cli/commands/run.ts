@@ -5,6 +5,7 @@ import { RUN_ENGINES } from '../../runtime/config.ts';
 import { type Compiled, compiledFile, tellWarnings } from '../compiled-file.ts';
 import type { Command, Context } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
+import { nextCommand } from '../next-command.ts';
 import { runOnChange } from '../run-on-change.ts';
 import { workloadOf } from '../run-options.ts';
 import { taskLog } from '../task-log.ts';
@@ -66,7 +67,7 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
   );
   if (args.has('detach')) {
     if (terminal.json) terminal.printJson({ runId, status: 'RUNNING' });
-    else terminal.print(`next: runledger events ${runId.slice(0, 8)} --follow`);
+    else terminal.print(`next: ${nextCommand(args, `events ${runId.slice(0, 8)} --follow`)}`);
     return 0;
   }
   const exit = await driveRun(context, runtime, runId, { logs });

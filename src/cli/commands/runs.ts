@@ -1,6 +1,7 @@
 import { AppError } from '../../contracts/errors.ts';
 import { RUN_STATUSES, type RunStatus } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
+import { nextCommand, shellWord } from '../next-command.ts';
 import type { Arguments } from '../parse-command.ts';
 import { type Color, clean, table } from '../terminal.ts';
 
@@ -52,7 +53,7 @@ export const runs: Command = async ({ args, terminal, session }) => {
   const head = ['RUN', 'STATUS', ...(isNarrow ? [] : ['CREATED (UTC)']), 'PLAN'];
   const width = process.stdout.isTTY ? terminal.columns : Number.POSITIVE_INFINITY;
   for (const line of table([head, ...rows], width)) terminal.print(line);
-  if (next !== undefined) terminal.print(`next: runledger runs ${again(args)}--before ${next}`);
+  if (next !== undefined) terminal.print(`next: ${nextCommand(args, `runs ${again(args)}--before ${next}`)}`);
   return 0;
 };
 
@@ -84,7 +85,7 @@ function again(args: Arguments): string {
     ...args.list('status').map((status) => `--status ${status}`),
     ...['plan', 'since', 'limit'].flatMap((flag) => {
       const value = args.text(flag);
-      return value === undefined ? [] : `--${flag} ${/^[\w./:-]+$/.test(value) ? value : JSON.stringify(value)}`;
+      return value === undefined ? [] : `--${flag} ${shellWord(value)}`;
     }),
     ...(args.has('all') ? ['--all'] : []),
   ];

@@ -1,6 +1,7 @@
 import { AppError } from '../../contracts/errors.ts';
 import type { Command, Context } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { nextCommand } from '../next-command.ts';
 
 const ANSWERS = ['happened', 'send-again', 'give-up'] as const;
 const SAYS = {
@@ -34,7 +35,7 @@ export const settle: Command = async (context) => {
   }
   terminal.print(`Settled step ${settled.step} of run ${runId}: ${SAYS[answer]}.`);
   const top = await topOf(context, runId);
-  terminal.print(`next: runledger resume ${top.slice(0, 8)}`);
+  terminal.print(`next: ${nextCommand(args, `resume ${top.slice(0, 8)}`)}`);
   return 0;
 };
 

@@ -35,7 +35,7 @@ export const status: Command = async (context) => {
     ...(process.stdout.isTTY ? { width: terminal.columns } : {}),
   }))
     terminal.print(line);
-  if (asOf === undefined && openWrites(tree).length > 0) terminal.print(['', ...openWriteLines(tree)].join('\n'));
+  if (asOf === undefined && openWrites(tree).length > 0) terminal.print(['', ...openWriteLines(args, tree)].join('\n'));
   if (tree.error) terminal.print(`\n${terminal.paint('red', tree.error.code)}: ${clean(tree.error.message, 2000)}`);
   return 0;
 };
