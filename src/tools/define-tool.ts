@@ -1,3 +1,4 @@
+import { relative } from 'node:path';
 import type { Static, TObject } from 'typebox';
 import { AppError } from '../contracts/errors.ts';
 import { jsonProblem } from '../lib/canonical-json.ts';
@@ -173,5 +174,17 @@ function thrownError(kind: string, error: unknown): ToolError {
   }
   if (!(error instanceof Error)) return { kind, code: 'TASK_FAILED', message: String(error), retryable: false };
   const { code } = error as { code?: unknown };
-  return { kind, code: typeof code === 'string' ? code : error.name, message: error.message, retryable: false };
+  const message = `${error.message}${placeOf(error)}`;
+  return { kind, code: typeof code === 'string' ? code : error.name, message, retryable: false };
+}
+
+/** Where in the author's own files it was thrown. Paths beyond the folder of the project would show how the host is built. */
+function placeOf({ stack = '' }: Error): string {
+  for (const line of stack.split('\n')) {
+    const [, path, row] = /^\s+at .*?(?:file:\/\/)?(\/[^?():]+)(?:\?[^:)]*)?:(\d+):\d+\)?$/.exec(line) ?? [];
+    if (path === undefined || path.includes('/node_modules/')) continue;
+    const inside = relative(process.cwd(), path);
+    if (!inside.startsWith('..')) return ` (${inside}:${row})`;
+  }
+  return '';
 }

@@ -226,7 +226,12 @@ def main(text):
 `;
     expect(await python(code, { input: { text: '{' } })).toMatchObject({
       status: 'error',
-      error: { kind: 'python', code: 'RuntimeError', message: 'no good', retryable: false },
+      error: {
+        kind: 'python',
+        code: 'RuntimeError',
+        message: 'no good (line 10: raise RuntimeError("no good") from error)',
+        retryable: false,
+      },
       py: { exception_type: 'RuntimeError' },
       meta: {
         exception_module: 'builtins',
@@ -245,7 +250,7 @@ def main(text):
 
   test('of syntax name the line', async () => {
     expect(await python('x = 1\ny = = 2')).toMatchObject({
-      error: { code: 'SyntaxError' },
+      error: { code: 'SyntaxError', message: expect.stringMatching(/ \(line 2: y = = 2\)$/) },
       meta: { traceback: [{ line: 2, code: 'y = = 2' }] },
     });
   });
@@ -261,13 +266,13 @@ def main(text):
 
   test('an exception that cannot be printed is an exception still', async () => {
     const code = 'class E(Exception):\n  def __str__(self): raise ValueError()\nraise E()';
-    expect(await python(code)).toMatchObject({ error: { code: 'E', message: 'E' } });
+    expect(await python(code)).toMatchObject({ error: { code: 'E', message: 'E (line 3: raise E())' } });
   });
 
   test('sys.exit ends the program; with a status it is an error', async () => {
     expect(await python('import sys\nresult = 4\nsys.exit()\nresult = 5')).toMatchObject({ result: 4 });
     expect(await python('import sys\nsys.exit(3)')).toMatchObject({
-      error: { code: 'SystemExit', message: 'the program called sys.exit(3)' },
+      error: { code: 'SystemExit', message: 'the program called sys.exit(3) (line 2: sys.exit(3))' },
     });
   });
 });

@@ -165,7 +165,7 @@ type Answer =
       readonly module: string;
       readonly message: string;
       readonly retryable: boolean;
-      readonly traceback: readonly unknown[];
+      readonly traceback: readonly { readonly line: number; readonly code: string }[];
       readonly causes: readonly unknown[];
     };
 
@@ -178,10 +178,17 @@ function answerOutcome(answer: Answer): ToolOutcome {
   const { exception, module, message, retryable, traceback, causes } = answer;
   return {
     status: 'error',
-    error: { kind: 'python', code: exception, message, retryable },
+    error: { kind: 'python', code: exception, message: `${message}${placeIn(traceback)}`, retryable },
     py: { exception_type: exception },
     meta: { exception_module: module, traceback, ...(causes.length > 0 ? { causes } : {}) },
   };
+}
+
+/** Where in the author's own code it happened: whoever reads the message need not look for it in the log. */
+function placeIn(traceback: Extract<Answer, { exception: string }>['traceback']): string {
+  const last = traceback.at(-1);
+  if (last === undefined) return '';
+  return ` (line ${last.line}${last.code === '' ? '' : `: ${last.code}`})`;
 }
 
 function deathError(end: InterpreterEnd): ToolError {
