@@ -91,7 +91,9 @@ export function signal(d: Deciding, command: Signal): void {
     reject(d, command, 'authorization', command.denied.code, command.denied.reason);
   } else if (!handler) {
     reject(d, command, 'validation', 'SIGNAL_REJECTED', `There is no signal ${command.signalType}.`);
-  } else if (run.status === null || isTerminal(run.status)) {
+  } else if (run.status === null) {
+    reject(d, command, 'validation', 'SIGNAL_REJECTED', NEVER_REQUESTED);
+  } else if (isTerminal(run.status)) {
     reject(d, command, 'validation', 'SIGNAL_REJECTED', `The run is ${word(d)}.`);
   } else {
     const problem = handler.refuse(d, command);
@@ -137,6 +139,8 @@ function aborted(d: Deciding): StepState[] {
   return steps.sort((a, b) => a.ordinal - b.ordinal);
 }
 
+const NEVER_REQUESTED =
+  'The log does not say that anybody asked for this run: it was written by hand, no engine works on it, and nothing can be ended.';
 const noStep = ({ stepId }: Signal): string =>
   stepId === undefined ? 'the signal names no step' : `the run has no open step '${stepId}'`;
 const word = (d: Deciding): string => d.draft.run.status ?? 'unknown';

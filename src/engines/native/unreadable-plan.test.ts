@@ -7,6 +7,7 @@ import { isTerminal } from '../../contracts/states.ts';
 import type { EngineRunRef, PlanRef } from '../../contracts/values.ts';
 import { foldWithReport } from '../../kernel/evolve.ts';
 import { initialState } from '../../kernel/state.ts';
+import { stampEvent } from '../../store/stamp-event.ts';
 import { verifyChain } from '../../store/verify-chain.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
@@ -124,5 +125,23 @@ describe('a plan that cannot be read when a worker needs it fails the run with i
     } finally {
       await fresh.close();
     }
+  });
+});
+
+test('a run that nobody asked an engine for can neither be put back to work nor be cancelled, and both say why', async () => {
+  const ids = { tenantId: 'acme', projectId: 'main', environmentId: 'test', planId: 'by-hand', planVersion: '1' };
+  const run = { runId: randomUUID(), ...ids };
+  const emittedAt = new Date().toISOString();
+  await bench.store.createRun(run);
+  const started = stampEvent(run, { eventType: 'StepStarted', stepId: 'load', logicalAttemptId: 1 }, { emittedAt });
+  await bench.store.append([started], { as: 'worker' });
+  const { engine } = bench.runtime;
+  await expect(engine.repair(run.runId)).rejects.toMatchObject({
+    code: 'PLAN_NOT_FOUND',
+    message: expect.stringContaining('names no plan'),
+  });
+  expect(await engine.signal(engine.refOf(run), { signalId: 'c', type: 'CANCEL' })).toMatchObject({
+    accepted: false,
+    reason: expect.stringContaining('written by hand'),
   });
 });

@@ -20,6 +20,8 @@ export async function repairRun(ports: LedgerEnginePorts, runId: string): Promis
   } catch (thrown) {
     if (!(thrown instanceof PlanUnreadable)) throw thrown;
     const bare = await ports.views.withoutPlan(runId);
+    // Nobody ever asked an engine for this run: somebody writes its log by hand, and there is nothing to put back or to end.
+    if (bare.state.run.status === null) throw thrown;
     await commitDecision(ports, { view: bare, lock: true, ask: (state) => giveUpCommand(state, thrown) });
     return 0;
   }
