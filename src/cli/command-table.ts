@@ -122,7 +122,8 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       type: { summary: 'Only events of this type', value: 'TYPE', many: true },
     },
     examples: ['runledger events latest', 'runledger events latest --json > run.jsonl'],
-    notes: 'With --json every line is one record, with what `verify` needs to check it.',
+    notes:
+      'A line says what matters of an event. With --json every line is the whole record, with what `verify` needs to check it.',
     json: 'lines: the record of an event as in schemas/RunEventRecord.schema.json with proof: {recordHash, chainHash, salt?}; with --canonical: the canonical envelope',
     load: async () => (await import('./commands/events.ts')).events,
   },

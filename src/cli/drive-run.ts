@@ -10,7 +10,7 @@ import { listenForKeys } from './keys.ts';
 import { nextCommand } from './next-command.ts';
 import { openWriteLines, openWrites, waitsForPerson } from './open-writes.ts';
 import { type Progress, progressFor } from './progress.ts';
-import { RunTree } from './run-tree.ts';
+import { type Locate, RunTree } from './run-tree.ts';
 import { endExit, printEnd } from './summary.ts';
 import type { TaskLog } from './task-log.ts';
 import { catchUp, hasEnded, watchRun } from './watch-run.ts';
@@ -25,11 +25,11 @@ export async function driveRun(
   context: Context,
   runtime: EngineRuntime,
   runId: string,
-  options: { readonly skipPast?: boolean; readonly logs?: TaskLog } = {},
+  options: { readonly skipPast?: boolean; readonly logs?: TaskLog; readonly locate?: Locate } = {},
 ): Promise<number> {
   const { terminal, session } = context;
   const store = await session.store();
-  const tree = new RunTree(runId);
+  const tree = new RunTree(runId, options.locate);
   if (options.skipPast) await catchUp(store, tree);
   const { logs } = options;
   const progress = progressFor(tree, terminal, {

@@ -28,6 +28,8 @@ export interface OpenWrite {
   readonly target: string | undefined;
 }
 
+export type Locate = (message: string, planRef: PlanRef) => string;
+
 type Payload = Readonly<Record<string, unknown>>;
 
 /** A run as a terminal shows it, built from its events in order. */
@@ -45,14 +47,18 @@ export class RunTree {
   /** By the wait. */
   readonly openWrites = new Map<string, OpenWrite>();
 
-  constructor(runId: string) {
+  /** Puts the place in the playbook into a message that names one in the plan. */
+  readonly #locate: Locate | undefined;
+
+  constructor(runId: string, locate?: Locate) {
     this.runId = runId;
+    this.#locate = locate;
   }
 
   /** Takes an event; gives the step that it is about, and a run that the step has started. */
   take(event: RunEventRecord): { readonly step?: StepLine; readonly child?: RunTree } {
     this.lastSeq = event.runSeq;
-    const payload: Payload = event.payload ?? {};
+    const payload = this.#located(event.payload ?? {});
     const at = Date.parse(event.emittedAt);
     if (event.stepId === undefined) {
       this.#takeRun(event.eventType, payload, at);
@@ -60,7 +66,24 @@ export class RunTree {
     }
     const step = this.#step(event.stepId);
     this.#takeWait(event, payload);
-    return { step, ...takeStep(step, event, payload, at) };
+    const { childRunId } = takeStep(step, event, payload, at);
+    if (childRunId === undefined) return { step };
+    const child = new RunTree(childRunId, this.#locate);
+    step.children.push(child);
+    return { step, child };
+  }
+
+  #located(payload: Payload): Payload {
+    const { error, rootCause } = payload as { error?: ErrorInfo; rootCause?: { error: ErrorInfo } };
+    const { planRef } = this;
+    const locate = this.#locate;
+    if (error === undefined || !locate || !planRef) return payload;
+    const found = (info: ErrorInfo): ErrorInfo => ({ ...info, message: locate(info.message, planRef) });
+    return {
+      ...payload,
+      error: found(error),
+      ...(rootCause === undefined ? {} : { rootCause: { ...rootCause, error: found(rootCause.error) } }),
+    };
   }
 
   #takeWait({ eventType, entity }: RunEventRecord, payload: Payload): void {
@@ -127,7 +150,7 @@ export class RunTree {
   }
 }
 
-function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: number): { child?: RunTree } {
+function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: number): { childRunId?: string } {
   const end = (mark: StepMark): void => {
     step.mark = mark;
     const said = payload['durationMs'];
@@ -193,10 +216,7 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
     case 'WaitStarted': {
       const { childRunId } = payload;
       step.note = waitNote(payload);
-      if (typeof childRunId !== 'string') break;
-      const child = new RunTree(childRunId);
-      step.children.push(child);
-      return { child };
+      return typeof childRunId === 'string' ? { childRunId } : {};
     }
     case 'WaitEnded':
       step.note = undefined;

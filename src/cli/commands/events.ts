@@ -1,8 +1,13 @@
+import { EVENT_TYPES } from '../../contracts/catalogue.ts';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
+import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import { canonicalView } from '../../kernel/canonical-view.ts';
+import { closestName } from '../../lib/closest-name.ts';
 import type { Command, Context } from '../context.ts';
+import { eventPhrase } from '../event-phrase.ts';
 import { namedRun } from '../named-run.ts';
+import { placeName } from '../place-name.ts';
 import { clean, crop, pad } from '../terminal.ts';
 
 const PAGE = 1000;
@@ -10,7 +15,7 @@ const PAGE = 1000;
 export const events: Command = async (context) => {
   const { args, session } = context;
   const afterSeq = args.count('after') ?? 0;
-  const types = args.list('type');
+  const types = args.list('type').map(typeOf);
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
   if (args.has('follow')) {
@@ -38,35 +43,37 @@ export const events: Command = async (context) => {
   }
 };
 
+/** Names are taken in any case; one that no event has would only show an empty list. */
+function typeOf(text: string): string {
+  const found = EVENT_TYPES.find((type) => type.toLowerCase() === text.toLowerCase());
+  if (found) return found;
+  const near = closestName(text, EVENT_TYPES);
+  throw new AppError('USAGE', `There is no event type '${text}'${near ? `; did you mean '${near}'?` : '.'}`);
+}
+
 const ENDS = ['RunCompleted', 'RunFailed', 'RunCancelled'];
 
 function show({ args, terminal }: Context, record: LedgerRecord): void {
-  if (args.has('canonical')) {
-    for (const event of canonicalView(record)) {
-      if (terminal.json) terminal.print(JSON.stringify(event));
-      else print(record.runSeq, event.timestamp, event.event_type, record.entity ?? record.stepId, event.payload);
-    }
-  } else if (terminal.json) terminal.print(JSON.stringify(record));
-  else
-    print(
-      record.runSeq,
-      record.persistedAt,
-      record.eventType,
-      record.entity ?? record.stepId,
-      record.erased ? 'erased' : record.payload,
-    );
+  const isCanonical = args.has('canonical');
+  if (terminal.json) {
+    for (const line of isCanonical ? canonicalView(record) : [record]) terminal.print(JSON.stringify(line));
+    return;
+  }
+  const { runSeq, persistedAt, eventType, entity, stepId, payload } = record;
+  const phrase = record.erased ? 'erased' : eventPhrase(eventType, payload ?? {});
+  const place = clean(entity ?? stepId ?? '');
+  if (isCanonical) for (const { timestamp, event_type: name } of canonicalView(record)) print(timestamp, name);
+  else print(persistedAt, eventType);
 
-  function print(seq: number, at: string, type: string, place: string | undefined, payload: unknown): void {
-    const text =
-      payload === undefined ? '' : clean(typeof payload === 'string' ? payload : JSON.stringify(payload), 2000);
+  function print(at: string, type: string): void {
+    const text = clean(phrase, 2000);
     const { columns, symbols } = terminal;
-    if (process.stdout.isTTY && columns < 90) {
-      const short = `${String(seq).padStart(4)} ${type} ${clean(place ?? '')}`.trimEnd();
-      terminal.print(crop(`${short}  ${text}`.trimEnd(), columns, symbols.more));
-      return;
-    }
-    const head = `${String(seq).padStart(5)}  ${at.slice(11, 23)}  ${pad(type, 26)}  ${pad(clean(place ?? ''), 16)}`;
+    const isNarrow = process.stdout.isTTY && columns < 100;
+    const head = isNarrow
+      ? `${String(runSeq).padStart(4)} ${pad(type, columns < 80 ? 0 : 22)} ${entity === undefined ? place : placeName(entity)}`
+      : `${String(runSeq).padStart(5)}  ${at.slice(11, 23)}  ${pad(type, 26)}  ${pad(place, 16)}`;
     const line = `${head}  ${text}`.trimEnd();
-    terminal.print(process.stdout.isTTY ? crop(line, columns, symbols.more) : line);
+    // One column is left free: a terminal that wraps at once would make two lines of one.
+    terminal.print(process.stdout.isTTY ? crop(line, columns - 1, symbols.more) : line);
   }
 }

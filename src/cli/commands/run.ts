@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
+import { locateError } from '../../compiler/locate-error.ts';
 import { AppError } from '../../contracts/errors.ts';
 import { RUN_ENGINES } from '../../runtime/config.ts';
 import { type Compiled, compiledFile, tellWarnings } from '../compiled-file.ts';
@@ -8,6 +9,7 @@ import { driveRun } from '../drive-run.ts';
 import { nextCommand } from '../next-command.ts';
 import { runOnChange } from '../run-on-change.ts';
 import { workloadOf } from '../run-options.ts';
+import type { Locate } from '../run-tree.ts';
 import { taskLog } from '../task-log.ts';
 
 export const run: Command = async (context) => {
@@ -70,10 +72,16 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
     else terminal.print(`next: ${nextCommand(args, `events ${runId.slice(0, 8)} --follow`)}`);
     return 0;
   }
-  const exit = await driveRun(context, runtime, runId, { logs });
+  const exit = await driveRun(context, runtime, runId, { logs, locate: locateIn(compiled) });
   // With --watch the next run has a worker of its own.
   if (args.has('watch')) await session.release(runtime);
   return exit;
+}
+
+/** The plan has no positions, so that its hash does not change with white space; whoever has just compiled it knows them. */
+function locateIn(compiled: Compiled): Locate {
+  const all = new Map([compiled, ...compiled.children.values()].map(({ sha256, positions }) => [sha256, positions]));
+  return (message, { sha256 }) => locateError(message, all.get(sha256) ?? {});
 }
 
 function userName(): string {
