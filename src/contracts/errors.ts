@@ -196,7 +196,7 @@ export const ERRORS = {
     http: 422,
     retry: 'never',
     exit: 65,
-    cure: 'Convert the value, or correct the filter.',
+    cure: 'Convert the value, or correct the template.',
   },
   TEMPLATE_FORBIDDEN: {
     cause: 'A template tries something that templates may not do.',
