@@ -227,7 +227,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {},
     examples: ['runledger diff 1f3a latest', 'runledger diff 1f3a latest --json'],
     notes:
-      'Steps are paired by how they were reached, so that the second turn of a cycle meets the second turn. Times are shown where they changed much, and are no difference. The exit code is 1 if the runs differ.',
+      'Steps are paired by how they were reached, so that the second turn of a cycle meets the second turn. Times are shown where they changed much, and are no difference; nor are `elapsed_ms` and the `date` header of an HTTP answer. The exit code is 1 if the runs differ.',
     json: '{same, a: {runId, status, planRef, durationMs?}, b: as a, differences: [{what, stepId?, a?, b?}], steps: [{stepId, a?: {durationMs?, attempts, calls}, b?: as a}]}',
     load: async () => (await import('./commands/diff.ts')).diff,
   },

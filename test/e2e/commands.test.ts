@@ -169,6 +169,36 @@ describe('diff', () => {
   });
 });
 
+test('diff names the paths that differ, and an HTTP answer that came later or took longer is the same', async () => {
+  const { createServer } = await import('node:http');
+  let answers = 0;
+  const server = createServer((request, response) => {
+    answers++;
+    // Never the same time of day, however fast the two runs are.
+    response.setHeader('date', new Date(answers * 86_400_000).toUTCString());
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ asked: request.url, items: [1, 2, { deep: 'x' }] }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = server.address() as { port: number };
+    const file = await playbook(
+      'answers',
+      `  - {step: start, tool: {kind: http, url: "http://127.0.0.1:${port}/{{ workload.q | default('one') }}"}}\n`,
+    );
+    const [a, b] = [idOf(await cli(['run', file, '--json'])), idOf(await cli(['run', file, '--json']))];
+    expect(await cli(['diff', a, b])).toMatchObject({ code: 0, stdout: expect.stringContaining('The same') });
+    const other = idOf(await cli(['run', file, '--set', 'q=two', '--json']));
+    const { code, stdout } = await cli(['diff', a, other]);
+    expect(code).toBe(1);
+    expect(stdout).toContain('  result.data.asked: /one -> /two\n');
+    expect(stdout).not.toMatch(/deep|items|elapsed_ms|date/);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+});
+
 describe('doctor', () => {
   test('finds a run whose work was lost, and --fix makes it again from the log', async () => {
     const id = idOf(await cli(['run', join(ROOT, 'examples/hello.yaml'), '--detach', '--json']));

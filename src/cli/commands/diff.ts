@@ -1,9 +1,10 @@
 import { compareRuns, type Difference, type StepPair } from '../compare-runs.ts';
 import type { Command, Context } from '../context.ts';
+import { type DifferingPath, differingPaths } from '../differing-paths.ts';
 import { namedRun } from '../named-run.ts';
 import { readLog } from '../read-log.ts';
 import { type RunFacts, runFacts } from '../run-facts.ts';
-import { clean, crop, duration, pad } from '../terminal.ts';
+import { clean, crop, displayWidth, duration, pad, type Terminal } from '../terminal.ts';
 
 const MAX_SHOWN = 50;
 /** A change of time that is worth a line: a quarter, and a tenth of a second. */
@@ -32,10 +33,11 @@ export const diff: Command = async (context) => {
   show(context, differences);
   showTimes(context, report.pairs);
   const count = differences.length;
+  const places = new Set(differences.map(({ stepId }) => stepId ?? '')).size;
   terminal.print(
     count === 0
       ? '\nThe same: route, results and attempts.'
-      : `\n${count} difference${count === 1 ? '' : 's'} in ${new Set(differences.map(({ stepId }) => stepId ?? '')).size} places.`,
+      : `\n${count} difference${count === 1 ? '' : 's'} in ${places} place${places === 1 ? '' : 's'}.`,
   );
   return count === 0 ? 0 : 1;
 };
@@ -78,25 +80,44 @@ async function compare(context: Context, idA: string, idB: string): Promise<Repo
 
 function show({ terminal }: Context, differences: readonly Difference[]): void {
   let last: string | undefined;
-  const room = process.stdout.isTTY ? terminal.columns - 5 : 400;
-  const value = (side: unknown): string =>
-    side === undefined
-      ? terminal.paint('dim', '(nothing)')
-      : crop(clean(typeof side === 'string' ? side : JSON.stringify(side), 2000), room, terminal.symbols.more);
-  for (const { what, stepId, a, b } of differences.slice(0, MAX_SHOWN)) {
+  let left = MAX_SHOWN;
+  let rest = 0;
+  for (const { what, stepId, a, b } of differences) {
+    const paths = what === 'step' ? [{ path: '', a, b }] : differingPaths(a, b);
+    const shown = paths.slice(0, left);
+    left -= shown.length;
+    rest += paths.length - shown.length;
+    if (shown.length === 0) continue;
     const place = stepId ?? 'the run';
     if (place !== last) terminal.print(`\n${terminal.paint('bold', clean(place))}`);
     last = place;
-    if (what === 'step') {
-      terminal.print(`  only in ${a === undefined ? 'b' : 'a'} (${String(a ?? b)})`);
-      continue;
-    }
-    terminal.print(`  ${what}`);
-    terminal.print(`   ${terminal.paint('red', 'a')} ${value(a)}`);
-    terminal.print(`   ${terminal.paint('green', 'b')} ${value(b)}`);
+    if (what === 'step') terminal.print(`  only in ${a === undefined ? 'b' : 'a'} (${String(a ?? b)})`);
+    else for (const one of shown) showPath(terminal, `${what}${one.path}`, one);
   }
-  const rest = differences.length - MAX_SHOWN;
   if (rest > 0) terminal.print(`\n${rest} more: --json has them all`);
+}
+
+/** `path: left -> right`, or below one another where they are too long for a line. */
+function showPath(terminal: Terminal, path: string, { a, b }: DifferingPath): void {
+  const room = process.stdout.isTTY ? terminal.columns - 1 : 200;
+  const { more } = terminal.symbols;
+  const [left, right] = [a, b].map((side) =>
+    side === undefined ? '(nothing)' : clean(typeof side === 'string' ? side : JSON.stringify(side), 4000),
+  ) as [string, string];
+  const name = crop(clean(path), room - 3, more);
+  const line = `  ${name}: ${left} -> ${right}`;
+  if (displayWidth(line) <= room) {
+    terminal.print(line);
+    return;
+  }
+  // Long texts that begin alike are shown from where they part.
+  let alike = 0;
+  while (alike < left.length && left[alike] === right[alike]) alike++;
+  const from = alike > room / 2 ? alike - 10 : 0;
+  const part = (text: string): string => crop(`${from > 0 ? more : ''}${text.slice(from)}`, room - 5, more);
+  terminal.print(`  ${name}`);
+  terminal.print(`   ${terminal.paint('red', 'a')} ${part(left)}`);
+  terminal.print(`   ${terminal.paint('green', 'b')} ${part(right)}`);
 }
 
 function showTimes({ terminal }: Context, pairs: readonly StepPair[]): void {
