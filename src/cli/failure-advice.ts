@@ -23,7 +23,7 @@ export function failureAdvice(args: Arguments, { runId, error }: RunTree): Advic
   if (!error) return { cure: undefined, next: [retry] };
   const { code, category, retryable, stepId } = error;
   const row = Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode] : undefined;
-  const cure = row?.cure.replace('runledger status RUN', nextCommand(args, `status ${short}`));
+  const cure = row?.cure.replace(/runledger (\w+) RUN/g, (_, verb) => nextCommand(args, `${verb} ${short}`));
   if (retryable || row?.retry === 'later') return { cure, next: [retry] };
   // The cure says what has to be done before.
   if (row?.retry === 'pause' || OUTSIDE.includes(code)) return { cure, next: [`${retry}   (when that is done)`] };

@@ -224,7 +224,7 @@ export const ERRORS = {
     http: 500,
     retry: 'never',
     exit: 1,
-    cure: 'See the failed iterations.',
+    cure: '`runledger events RUN --type LoopIterationFailed` shows what each of them met.',
   },
   CTX_CONFLICT: {
     cause: 'Parallel iterations wrote different values under one key of `ctx`.',
@@ -400,7 +400,7 @@ export const ERRORS = {
     http: 424,
     retry: 'pause',
     exit: 78,
-    cure: 'Put the secret into the secrets provider under this name, for this tenant and environment.',
+    cure: 'Do what the message says, or put the secret into your own provider for this tenant and environment.',
   },
   SECRET_UNAVAILABLE: {
     cause: 'The server that gives the token does not answer.',

@@ -77,7 +77,10 @@ test('fail_fast stops handing out and fails the step when nothing is under way; 
     'NextEvaluated each',
     'RunFailed',
   ]);
-  expect(fast.snapshot.rootCause?.error.code).toBe('LOOP_ITERATIONS_FAILED');
+  expect(fast.snapshot.rootCause?.error).toMatchObject({
+    code: 'LOOP_ITERATIONS_FAILED',
+    message: expect.stringMatching(/^1 of 2 iterations failed \(0\)\. The first: ./),
+  });
   const arcs = [{ step: 'after', args: { failed: '{{ each.failed }}', count: '{{ event.count }}' } }];
   const best = begin(loopStep({}, { failure: { mode: 'best_effort' }, next: { mode: 'exclusive', arcs } }), [1, 2]);
   best.loop('each');
@@ -222,4 +225,14 @@ test('a retry of a loop step runs the loop again as a new attempt', () => {
   expect(run.loop('each')).toEqual(['LoopStarted each (attempt 2)', 'LoopIterationScheduled each/0 (attempt 2)']);
   run.iterate('each', 0);
   expect(run.endLoop('each')).toContain('StepScheduled after');
+});
+
+test('a loop that failed names the iterations that failed first', () => {
+  const items = Array.from({ length: 9 }, (_, i) => i);
+  const step = loopStep({ mode: 'parallel', maxInFlight: 9 }, { next: { mode: 'exclusive', arcs: [] } });
+  const run = begin(step, items);
+  run.loop('each');
+  // 3 and 7 are done; 8 fails first.
+  for (const i of items.toReversed()) run.iterate('each', i, ...(i % 4 === 3 ? [] : [new Error('no')]));
+  expect(run.snapshot.rootCause?.error.message).toMatch(/^7 of 9 iterations failed \(2, 4, 5, 6, 8, \.\.\.\)\./);
 });

@@ -116,7 +116,11 @@ function problemOf(loop: LoopState): ErrorInfo {
     return { category: 'loop', code: 'CTX_CONFLICT', message, retryable: false };
   }
   const first = loop.firstError ? ` The first: ${loop.firstError.message}` : '';
-  const message = `${loop.failed} of ${loop.ended} iterations failed.${first}`;
+  const { failed, ended, failedAt = [] } = loop;
+  // In the order of their numbers: side by side, the later one may fail first.
+  const which = failedAt.toSorted((a, b) => a - b).join(', ');
+  const named = which === '' ? '' : ` (${which}${failed > failedAt.length ? ', ...' : ''})`;
+  const message = `${failed} of ${ended} iterations failed${named}.${first}`;
   return { category: 'loop', code: 'LOOP_ITERATIONS_FAILED', message, retryable: loop.firstError?.retryable ?? false };
 }
 

@@ -126,8 +126,17 @@ const failed: Change = (work, loop, index, entry, event) => {
   // What nothing may catch wins over an earlier failure, or that one's handler would catch it.
   const isWorse = isUncatchable(error) && !isUncatchable(loop.firstError);
   const firstError = isWorse ? error : (loop.firstError ?? error);
-  return { ...after, failed: loop.failed + 1, firstError };
+  const { failedAt = [] } = loop;
+  return {
+    ...after,
+    failed: loop.failed + 1,
+    firstError,
+    failedAt: failedAt.length < MAX_FAILED_AT ? [...failedAt, index] : failedAt,
+  };
 };
+
+/** So many failed iterations are named; the log has them all. */
+const MAX_FAILED_AT = 5;
 
 /** In a sequence the last write wins and the next iteration sees it; side by side, writes must agree. */
 function writes(work: Work, loop: LoopState, set: JsonObject): LoopState {

@@ -156,6 +156,8 @@ export interface LoopState {
   readonly failed: number;
   /** The first failure, or the first that nothing may catch. */
   readonly firstError?: ErrorInfo;
+  /** Which iterations failed: the first few of them. */
+  readonly failedAt?: readonly number[];
   /** A cursor found no more work. */
   readonly exhausted: boolean;
   /** Writes of parallel iterations, kept apart until the loop ends; `conflict` names a key with two values. */

@@ -11,6 +11,8 @@ export interface SecretsProvider {
   readonly name: string;
   /** The values of those that exist; a missing one is left out of the answer. */
   resolve(refs: readonly string[], scope: SecretScope): Promise<ReadonlyMap<string, unknown>>;
+  /** What a person does to have the secret found here, as the end of a sentence. */
+  howTo?(ref: string, scope: SecretScope): string | undefined;
 }
 
 /** What is recorded of a secret that a task asked for. It is resolved again wherever it is used. */
@@ -43,8 +45,13 @@ export class SecretResolver {
       if (found.has(name)) return found.get(name);
     }
     const asked = this.#providers.map((provider) => provider.name).join(', ') || 'no provider is configured';
-    const message = `there is no secret '${name}' for tenant '${scope.tenantId}' and environment '${scope.environmentId}' (asked: ${asked})`;
+    const message = `there is no secret '${name}' for tenant '${scope.tenantId}' and environment '${scope.environmentId}' (asked: ${asked})${this.#howTo(name, scope)}`;
     throw new AppError('SECRET_NOT_FOUND', message, { name });
+  }
+
+  #howTo(name: string, scope: SecretScope): string {
+    const ways = this.#providers.flatMap((provider) => provider.howTo?.(name, scope) ?? []);
+    return ways.length === 0 ? '' : `: ${ways.join(', or ')}`;
   }
 }
 

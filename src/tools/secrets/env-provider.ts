@@ -22,17 +22,30 @@ export class EnvSecretsProvider implements SecretsProvider {
   }
 
   async resolve(refs: readonly string[], scope: SecretScope): Promise<ReadonlyMap<string, unknown>> {
-    const { env, prefix = 'RUNLEDGER_SECRET_', scope: owner = {} } = this.#options;
-    const isTheirs =
-      (owner.tenantId ?? scope.tenantId) === scope.tenantId &&
-      (owner.environmentId ?? scope.environmentId) === scope.environmentId;
     const found = new Map<string, unknown>();
-    if (!isTheirs) return found;
+    if (!this.#isTheirs(scope)) return found;
     for (const ref of refs) {
-      const text = env[`${prefix}${ref.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`];
+      const text = this.#options.env[this.#variable(ref)];
       if (text !== undefined && text !== '') found.set(ref, readValue(ref, text));
     }
     return found;
+  }
+
+  howTo(ref: string, scope: SecretScope): string | undefined {
+    return this.#isTheirs(scope) ? `set the environment variable ${this.#variable(ref)}` : undefined;
+  }
+
+  #variable(ref: string): string {
+    const { prefix = 'RUNLEDGER_SECRET_' } = this.#options;
+    return `${prefix}${ref.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+  }
+
+  #isTheirs(scope: SecretScope): boolean {
+    const { scope: owner = {} } = this.#options;
+    return (
+      (owner.tenantId ?? scope.tenantId) === scope.tenantId &&
+      (owner.environmentId ?? scope.environmentId) === scope.environmentId
+    );
   }
 }
 

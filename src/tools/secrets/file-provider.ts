@@ -38,6 +38,10 @@ export class FileSecretsProvider implements SecretsProvider {
     return found;
   }
 
+  howTo(ref: string): string {
+    return `add '${ref}' to ${this.#path}`;
+  }
+
   async #load(): Promise<LoadedFile> {
     const handle = await open(this.#path, 'r').catch((error: NodeJS.ErrnoException) => {
       throw new AppError('CONFIG_INVALID', `the file of secrets ${this.#path} cannot be opened (${error.code})`);

@@ -1,7 +1,7 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { AppError } from '../../contracts/errors.ts';
 import { resolveSecretReferences, SecretResolver } from '../../lib/secrets.ts';
 import { callContext } from '../../testing/call-context.ts';
@@ -147,4 +147,22 @@ toolSuite('secrets', {
     { title: 'no secret', input: { auth: 'none' }, effect: 'read', fails: 'secrets' },
     { title: 'no field', input: { auth: 'main', field: 'none' }, effect: 'read', fails: 'secrets' },
   ],
+});
+
+test('a secret that is missing names the variable and the file in which it is looked for', async () => {
+  const env = new EnvSecretsProvider({ env: {} });
+  const home = await mkdtemp(join(tmpdir(), 'runledger-howto-'));
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  const path = join(home, 'secrets.env');
+  await writeFile(path, 'A=1\n', { mode: 0o600 });
+  const both = new SecretResolver([env, new FileSecretsProvider(path)]);
+  await expect(both.resolve('api-token', acme)).rejects.toMatchObject({
+    code: 'SECRET_NOT_FOUND',
+    message: `there is no secret 'api-token' for tenant 'acme' and environment 'prod' (asked: env, file): set the environment variable RUNLEDGER_SECRET_API_TOKEN, or add 'api-token' to ${path}`,
+  });
+  // Variables that belong to others would not help.
+  const theirs = new SecretResolver([new EnvSecretsProvider({ env: {}, scope: other })]);
+  await expect(theirs.resolve('token', acme)).rejects.toMatchObject({
+    message: expect.stringMatching(/\(asked: env\)$/),
+  });
 });
