@@ -1,10 +1,10 @@
 import { ERRORS } from '../contracts/errors.ts';
 import type { StoredValue } from '../contracts/values.ts';
 import type { Context } from './context.ts';
-import { failureAdvice } from './failure-advice.ts';
+import { type Advice, failureAdvice } from './failure-advice.ts';
 import { nextCommand } from './next-command.ts';
 import type { RunTree } from './run-tree.ts';
-import { clean, duration } from './terminal.ts';
+import { clean, duration, type Terminal } from './terminal.ts';
 
 const MAX_RESULT_LINES = 30;
 
@@ -40,21 +40,30 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
   }
   const short = tree.runId.slice(0, 8);
   const color = tree.status === 'COMPLETED' ? 'green' : tree.status === 'FAILED' ? 'red' : 'yellow';
-  const advice = failureAdvice(args, tree);
   terminal.print('');
   terminal.print(
     `${terminal.paint(color, tree.status ?? '')}${took === undefined ? '' : ` in ${duration(took)}`}${handled(tree)}`,
   );
-  if (tree.error) {
-    const where = tree.error.stepId === undefined ? '' : ` in step ${clean(tree.error.stepId)}`;
-    terminal.print(`${terminal.paint('red', tree.error.code)}${where}: ${clean(tree.error.message, 2000)}`);
-    if (advice.cure !== undefined) terminal.print(advice.cure);
-  }
+  const advice = failureAdvice(args, tree);
+  printError(terminal, tree, advice);
   if (tree.result !== undefined && value !== null)
     terminal.print(`result:${shownValue(value, nextCommand(args, `result ${short}`))}`);
   terminal.print(`run:    ${tree.runId}`);
   const next = tree.status === 'COMPLETED' ? [nextCommand(args, `events ${short}`)] : advice.next;
-  next.forEach((line, i) => {
+  printNext(terminal, next);
+}
+
+export function printError(terminal: Terminal, { error }: RunTree, { cure }: Advice): void {
+  if (!error) return;
+  const where = error.stepId === undefined ? '' : ` in step ${clean(error.stepId)}`;
+  const said = `${error.code}${where}: ${clean(error.message, 2000)}`;
+  const [first = '', ...more] = terminal.wrap(said);
+  terminal.print(`${terminal.paint('red', error.code)}${first.slice(error.code.length)}`);
+  for (const line of [...more, ...(cure === undefined ? [] : terminal.wrap(cure))]) terminal.print(line);
+}
+
+export function printNext(terminal: Terminal, lines: readonly string[]): void {
+  lines.forEach((line, i) => {
     terminal.print(`${i === 0 ? 'next:  ' : '       '} ${line}`);
   });
 }

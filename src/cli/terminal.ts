@@ -75,6 +75,11 @@ export class Terminal {
     return () => process.stdout.off('resize', callback);
   }
 
+  /** Lines that break between words, where a person looks at them; a pipe gets one. */
+  wrap(text: string): string[] {
+    return process.stdout.isTTY ? wrapped(text, this.columns - 1) : [text];
+  }
+
   paint(color: Color, text: string): string {
     return this.hints.color ? paint(color, text) : text;
   }
@@ -115,6 +120,20 @@ export function crop(text: string, width: number, more = '…'): string {
     used += next;
   }
   return `${kept}${more}`;
+}
+
+/** Lines of at most so many columns; a word that is longer has a line to itself, for the terminal to break. */
+export function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    const longer = line === '' ? word : `${line} ${word}`;
+    if (line !== '' && displayWidth(longer) > width) {
+      lines.push(line);
+      line = word;
+    } else line = longer;
+  }
+  return [...lines, line];
 }
 
 export function pad(text: string, width: number): string {

@@ -169,6 +169,30 @@ describe('diff', () => {
   });
 });
 
+test('status says that a killed run is interrupted and how to go on, and of a failed one the error once', async () => {
+  const slow = await playbook('left-alone', "  - {step: start, tool: {kind: shell, cmds: ['sleep 8']}}\n");
+  const killed = await cli(['run', slow], {
+    // A step that takes long is named by what the log says of it.
+    watch: (stdout, signal) => void (/● start/.test(stdout) && signal('SIGKILL')),
+  });
+  expect(killed.code).toBe(null);
+  const left = (await cli(['status', 'latest'])).stdout;
+  expect(left).toMatch(/^RUNNING, interrupted: nobody works on it {2}left-alone/);
+  expect(left).toMatch(/^○ start +interrupted$/m);
+  expect(left).toMatch(/\nnext: {3}runledger resume [0-9a-f]{8}\n$/);
+  await cli(['pause', 'latest']);
+  const paused = (await cli(['status', 'latest'])).stdout;
+  expect(paused).toMatch(/^PAUSED {2}left-alone[\s\S]*^○ start +handed back$[\s\S]*next: {3}runledger resume/m);
+  await cli(['cancel', 'latest', '--detach']);
+  const file = await playbook('once', "  - {step: start, tool: {kind: shell, cmds: ['echo oops >&2; exit 3']}}\n");
+  await cli(['run', file]);
+  const failed = (await cli(['status', 'latest'])).stdout;
+  expect(failed.match(/oops/g)).toHaveLength(1);
+  expect(failed).toMatch(
+    /✗ start .*EXIT_3\n\nEXIT_3 in step start: [\s\S]*next: {3}runledger logs [0-9a-f]{8} --step start\n/,
+  );
+});
+
 test('diff names the paths that differ, and an HTTP answer that came later or took longer is the same', async () => {
   const { createServer } = await import('node:http');
   let answers = 0;

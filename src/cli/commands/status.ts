@@ -1,10 +1,14 @@
 import { readSnapshot } from '../../projector/read-snapshot.ts';
 import type { Command } from '../context.ts';
+import { failureAdvice } from '../failure-advice.ts';
+import { idleSteps } from '../idle-steps.ts';
 import { namedRun } from '../named-run.ts';
+import { nextCommand } from '../next-command.ts';
 import { openWriteLines, openWrites } from '../open-writes.ts';
 import { readLog } from '../read-log.ts';
 import { RunTree } from '../run-tree.ts';
 import { treeLines } from '../show-tree.ts';
+import { printError, printNext } from '../summary.ts';
 import { clean, duration } from '../terminal.ts';
 import { catchUp } from '../watch-run.ts';
 
@@ -20,10 +24,27 @@ export const status: Command = async (context) => {
     return 0;
   }
   const tree = new RunTree(run.runId);
+  let now = Date.now();
   if (asOf === undefined) await catchUp(store, tree);
-  else for (const event of await readLog(context, run.runId, asOf)) tree.take(event);
+  else {
+    for (const event of await readLog(context, run.runId, asOf)) {
+      tree.take(event);
+      now = Date.parse(event.emittedAt);
+    }
+  }
   const took = snapshot.totalDurationMs === undefined ? '' : ` in ${duration(snapshot.totalDurationMs)}`;
-  terminal.print(`${terminal.paint('bold', snapshot.status)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}`);
+  // Only the native engine keeps its work here.
+  const idle = asOf === undefined && run.engine === 'native' ? await idleSteps(store, tree) : [];
+  const isInterrupted = idle.length > 0 && snapshot.status !== 'PAUSED';
+  for (const step of idle) {
+    step.mark = 'waiting';
+    step.note = isInterrupted ? 'interrupted' : 'handed back';
+  }
+  // The whole message stands below.
+  const failed = tree.error?.stepId === undefined ? undefined : tree.steps.get(tree.error.stepId);
+  if (failed?.note !== undefined) failed.note = tree.error!.code;
+  const state = isInterrupted ? `${snapshot.status}, interrupted: nobody works on it` : snapshot.status;
+  terminal.print(`${terminal.paint('bold', state)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}`);
   terminal.print(
     `run ${run.runId}${run.parentRunId === undefined ? '' : `  started by ${run.parentRunId}`}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf}`}`,
   );
@@ -31,11 +52,18 @@ export const status: Command = async (context) => {
   if (snapshot.metadata.inconsistent) terminal.print(terminal.paint('red', 'the log has moves that are not legal'));
   terminal.print('');
   for (const line of treeLines(tree, terminal, {
-    now: Date.now(),
+    now,
     ...(process.stdout.isTTY ? { width: terminal.columns } : {}),
   }))
     terminal.print(line);
   if (asOf === undefined && openWrites(tree).length > 0) terminal.print(['', ...openWriteLines(args, tree)].join('\n'));
-  if (tree.error) terminal.print(`\n${terminal.paint('red', tree.error.code)}: ${clean(tree.error.message, 2000)}`);
+  const isOver = snapshot.status === 'FAILED' || snapshot.status === 'CANCELLED';
+  const advice = failureAdvice(args, tree);
+  const resume = [nextCommand(args, `resume ${run.runId.slice(0, 8)}`)];
+  const next = isOver ? advice.next : isInterrupted || snapshot.status === 'PAUSED' ? resume : [];
+  if (next.length > 0) terminal.print('');
+  printError(terminal, tree, advice);
+  // What was once is past.
+  if (asOf === undefined) printNext(terminal, next);
   return 0;
 };
