@@ -55,3 +55,18 @@ test('doctor takes a log that was written by hand for no run that lost its work,
   expect((await cli(['cancel', run.runId])).stderr).toContain('written by hand');
   expect((await cli(['resume', run.runId])).stderr).toContain('names no plan');
 });
+
+test('a failed loop says which iterations failed and what to type; a missing secret says what to set', async () => {
+  const loop = '  - {step: each, loop: {in: [0, 1, 2], iterator: n}, tool: {kind: python, code: "x = 1 / (n - 1)"}}\n';
+  const args = loop.replace('code:', 'args: {n: "{{ n }}"}, code:');
+  await writeFile(join(folder, 'loop.yaml'), `${HEAD}workflow:\n${args}`);
+  const failed = await cli(['run', 'loop.yaml']);
+  expect(failed.stdout).toMatch(/1 of 2 iterations failed \(1\)\. The first: .*division by zero.* \(line 1: x = 1/);
+  expect(failed.stdout).toMatch(/runledger events [0-9a-f]{8} --type LoopIterationFailed/);
+  const secret =
+    '  - {step: start, tool: {kind: http, url: "http://127.0.0.1:1/", auth: {type: bearer, credential: api_token}}}\n';
+  await writeFile(join(folder, 'secret.yaml'), `${HEAD}workflow:\n${secret}`);
+  expect((await cli(['run', 'secret.yaml'])).stdout).toContain(
+    'set the environment variable RUNLEDGER_SECRET_API_TOKEN',
+  );
+});
