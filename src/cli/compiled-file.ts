@@ -15,11 +15,27 @@ export async function compiledFile(context: Context, file: string, onFile?: (fil
   });
   if (compiled.ok) return compiled;
   const { problems } = compiled;
-  const errors = problems.filter(({ severity }) => severity === 'error').length || problems.length;
-  throw new AppError('PLAYBOOK_INVALID', `${file} has ${errors} problem${errors === 1 ? '' : 's'}.`, {
+  const errors = problems.filter(({ severity }) => severity === 'error').length;
+  const warnings = problems.length - errors;
+  const counted = [
+    ...(errors > 0 ? [`${errors} problem${errors === 1 ? '' : 's'}`] : []),
+    ...(warnings > 0 ? [`${warnings} warning${warnings === 1 ? '' : 's'}`] : []),
+  ].join(', ');
+  const hint = problems.some(({ code }) => code === 'UNKNOWN_TOOL') ? await toolHint(context) : '';
+  const refused = errors === 0 ? ', which --strict refuses' : '';
+  throw new AppError('PLAYBOOK_INVALID', `${file} has ${counted}${refused}.`, {
     problems,
-    shown: formatProblems(problems, { color: terminal.errorColor }),
+    shown: `${formatProblems(problems, { color: terminal.errorColor })}${hint}`,
   });
+}
+
+/** A tool that is not there is often one of a configuration that was not read. */
+async function toolHint({ session }: Context): Promise<string> {
+  const { configFile, tools } = await session.settings();
+  if (configFile === undefined)
+    return '\n\nNo configuration was read, so only the built-in tools are known: there is no runledger.config.* in this folder, and no --config was given.';
+  const own = tools.length === 0 ? 'defines no tools' : `defines ${tools.map(({ kind }) => kind).join(', ')}`;
+  return `\n\nThe configuration ${configFile} ${own}.`;
 }
 
 export function tellWarnings(context: Context, warnings: readonly Problem[]): void {

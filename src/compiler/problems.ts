@@ -149,11 +149,12 @@ const YELLOW = '\u001b[33m';
 const DIM = '\u001b[2m';
 const OFF = '\u001b[0m';
 
-/** Problems as people read them: `file:line:column CODE message`, then the line itself. */
+/** Problems as people read them: `file:line:column CODE message`, with `warning` before the code of one, then the line itself. */
 export function formatProblems(problems: readonly Problem[], options: { color?: boolean } = {}): string {
   const paint = (color: string, text: string): string => (options.color ? `${color}${text}${OFF}` : text);
   const blocks = problems.map((problem) => {
-    const label = paint(problem.severity === 'error' ? RED : YELLOW, problem.code);
+    const isError = problem.severity === 'error';
+    const label = paint(isError ? RED : YELLOW, `${isError ? '' : 'warning '}${problem.code}`);
     const head = `${problem.file}:${problem.line}:${problem.column} ${label} ${problem.message}`;
     return problem.excerpt === '' ? head : `${head}\n${paint(DIM, problem.excerpt)}`;
   });

@@ -116,7 +116,7 @@ function readKind(context: CompileContext, map: LocatedMap, path: Path): string 
   if (kind === undefined) return undefined;
   const form = Object.hasOwn(tools, kind) ? tools[kind] : undefined;
   if (!form) {
-    const near = reader.suggest(kind, Object.keys(tools)) ?? `; known are ${Object.keys(tools).sort().join(', ')}`;
+    const near = reader.suggest(kind, Object.keys(tools)) ?? `; there are ${available(tools).join(', ')}`;
     reader.problem('UNKNOWN_TOOL', node, under(path, 'kind'), `there is no tool '${shorten(kind)}'${near}`);
   } else if (form.external) {
     const message = `the tool '${kind}' is not built in; the step fails with TOOL_UNAVAILABLE where nobody defines it`;
@@ -124,6 +124,12 @@ function readKind(context: CompileContext, map: LocatedMap, path: Path): string 
   }
   return kind;
 }
+
+/** Kinds that run as they are: those of the language that somebody else has to define are no help to one who looks for a name. */
+const available = (tools: CompileContext['tools']): string[] =>
+  Object.keys(tools)
+    .filter((kind) => tools[kind]?.external !== true)
+    .sort();
 
 /** `spec` of a task; that of an http task may hold the tool's own fields too. */
 function readSpec(context: CompileContext, map: LocatedMap, path: Path, kind: string): LocatedMap | undefined {
