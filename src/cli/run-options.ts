@@ -1,4 +1,6 @@
 import { AppError } from '../contracts/errors.ts';
+import type { Plan } from '../contracts/plan.ts';
+import { closestName } from '../lib/closest-name.ts';
 import { readInput } from '../runtime/playbook-files.ts';
 import type { Arguments } from './parse-command.ts';
 
@@ -10,6 +12,27 @@ export function workloadOf(args: Arguments): Record<string, unknown> | undefined
   const workload = file === undefined ? {} : readInput(file);
   for (const text of sets) assign(workload, text);
   return workload;
+}
+
+/** Keys of --set that the workload of the playbook does not have, and that it does not use either: mostly slips of the hand. */
+export function unknownSets(args: Arguments, plan: Plan): string[] {
+  const known = Object.keys(plan.workload ?? {});
+  if (known.length === 0) return [];
+  const text = JSON.stringify(plan);
+  const keys = new Set(args.list('set').map((set) => set.split(/[.=]/)[0]!));
+  return [...keys]
+    .filter((key) => !known.includes(key) && !isUsed(text, key))
+    .map((key) => {
+      const near = closestName(key, known);
+      const advice = near ? `; did you mean '${near}'?` : `; it has ${known.join(', ')}.`;
+      return `--set ${key}: the workload of the playbook has no '${key}'${advice}`;
+    });
+}
+
+/** As `workload.key`, or between brackets with quotes of either kind. */
+function isUsed(text: string, key: string): boolean {
+  const name = key.replace(/[^\w]/g, '\\$&');
+  return new RegExp(`workload(?:\\.${name}(?!\\w)|\\[(?:'|\\\\")${name}(?:'|\\\\"))`).test(text);
 }
 
 function assign(workload: Record<string, unknown>, text: string): void {

@@ -8,7 +8,7 @@ import type { Command, Context } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { nextCommand } from '../next-command.ts';
 import { runOnChange } from '../run-on-change.ts';
-import { workloadOf } from '../run-options.ts';
+import { unknownSets, workloadOf } from '../run-options.ts';
 import type { Locate } from '../run-tree.ts';
 import { taskLog } from '../task-log.ts';
 
@@ -42,6 +42,9 @@ async function prepare(context: Context, onFile?: (file: string) => void): Promi
   const workload = workloadOf(context.args);
   const compiled = await compiledFile(context, file!, onFile);
   tellWarnings(context, compiled.warnings);
+  const { terminal } = context;
+  for (const line of terminal.json ? [] : unknownSets(context.args, compiled.plan))
+    terminal.note(`${terminal.paintError('yellow', 'warning')} ${line}`);
   return { compiled, workload };
 }
 
