@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import nodeModule from 'node:module';
-import { parseCommand } from './parse-command.ts';
+import { type Arguments, commandName, parseCommand } from './parse-command.ts';
 import { reportError } from './report-error.ts';
 import { Session } from './session.ts';
 import { Terminal } from './terminal.ts';
@@ -19,6 +19,7 @@ process.exitCode = await main(process.argv.slice(2));
 async function main(words: string[]): Promise<number> {
   let terminal = new Terminal({ json: words.includes('--json'), verbose: words.includes('--verbose') });
   let session: Session | undefined;
+  let args: Arguments | undefined;
   try {
     const asked = words[0] === '--version' || words[0] === '-V' ? ['version', ...words.slice(1)] : words;
     const command = parseCommand(asked[0] === 'help' ? [...asked.slice(1), '--help'] : asked);
@@ -28,7 +29,8 @@ async function main(words: string[]): Promise<number> {
       // Nothing was asked for: whoever called by mistake from a script should notice.
       return command || words.length > 0 ? 0 : 64;
     }
-    const { args, row } = command;
+    const { row } = command;
+    args = command.args;
     terminal = new Terminal({ json: args.has('json'), verbose: args.has('verbose') });
     session = new Session(args, terminal);
     const perform = await row.load();
@@ -37,6 +39,6 @@ async function main(words: string[]): Promise<number> {
     return exit;
   } catch (error) {
     await session?.close().catch(() => {});
-    return reportError(error, terminal);
+    return reportError(error, terminal, { command: commandName(words), args });
   }
 }

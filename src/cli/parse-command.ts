@@ -73,6 +73,12 @@ export function parseCommand(words: readonly string[]): ParsedCommand | undefine
   return { name, row, args };
 }
 
+/** The command that the words name, if there is one of that name. */
+export function commandName(words: readonly string[]): string | undefined {
+  const name = words[commandIndex(words) ?? -1];
+  return name !== undefined && Object.hasOwn(COMMANDS, name) ? name : undefined;
+}
+
 /** Common flags may stand before the command. */
 function commandIndex(words: readonly string[]): number | undefined {
   for (let i = 0; i < words.length; i++) {

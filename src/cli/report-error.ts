@@ -1,10 +1,13 @@
 import { AppError, ERRORS, type ErrorCode } from '../contracts/errors.ts';
+import { nextCommand } from './next-command.ts';
+import type { Arguments } from './parse-command.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Says on stderr what went wrong, and gives the exit code. Never a stack trace, unless --verbose asks about a defect. */
-export function reportError(error: unknown, terminal: Terminal): number {
+export function reportError(error: unknown, terminal: Terminal, asked: Asked = {}): number {
   const { code, message, details, stack } = describe(error);
-  const { cure, exit } = ERRORS[code];
+  const { exit } = ERRORS[code];
+  const cure = cureOf(code, details, asked);
   if (terminal.json) {
     const { problems } = details;
     const body = { code, message, next: cure, ...(problems === undefined ? {} : { problems }) };
@@ -16,6 +19,21 @@ export function reportError(error: unknown, terminal: Terminal): number {
   terminal.note(`next: ${cure}`);
   if (terminal.verbose && code === 'INTERNAL' && stack) terminal.note(stack);
   return exit;
+}
+
+/** What the words of the command line were about, as far as they could be read. */
+export interface Asked {
+  readonly command?: string | undefined;
+  readonly args?: Arguments | undefined;
+}
+
+/** The cure of the table with the names of this call in the place of those that stand for any. */
+function cureOf(code: ErrorCode, details: Readonly<Record<string, unknown>>, { command, args }: Asked): string {
+  const { cure } = ERRORS[code];
+  const { runId } = details;
+  if (code === 'USAGE') return command === undefined ? cure : `See runledger ${command} --help.`;
+  if (typeof runId !== 'string' || args === undefined) return cure;
+  return cure.replace('runledger status RUN', nextCommand(args, `status ${runId.slice(0, 8)}`));
 }
 
 function describe(error: unknown): {

@@ -548,7 +548,7 @@ export const ERRORS = {
     http: 400,
     retry: 'never',
     exit: 64,
-    cure: 'See --help.',
+    cure: 'See runledger --help.',
   },
   INTERNAL: {
     cause: 'Something happened that the code does not expect.',

@@ -193,6 +193,53 @@ test('status says that a killed run is interrupted and how to go on, and of a fa
   );
 });
 
+test('a key of --set that the playbook does not know is a warning, and nothing else is', async () => {
+  const file = join(folder, 'greets.yaml');
+  const head = 'apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: greets, version: "1"}\n';
+  const step = `workflow:\n  - {step: start, tool: {kind: noop, result: "{{ workload.text | default('') }}{{ workload.other | default('') }}"}}\n`;
+  await writeFile(file, `${head}workload: {text: hi}\n${step}`);
+  const slip = await cli(['run', file, '--set', 'txet=5', '--set', 'te=1']);
+  expect(slip.code).toBe(0);
+  expect(slip.stderr).toContain(
+    "warning --set txet: the workload of the playbook has no 'txet'; did you mean 'text'?\n",
+  );
+  expect(slip.stderr).toContain('--set te: ');
+  const meant = await cli(['run', file, '--set', 'text=5', '--set', 'other=6']);
+  expect(meant).toMatchObject({ code: 0, stderr: '' });
+  await writeFile(join(folder, 'in.json'), '{"txet": 5}');
+  expect(await cli(['run', file, '--input', 'in.json'])).toMatchObject({ code: 0, stderr: '' });
+  await writeFile(file, `${head}${step}`);
+  expect(await cli(['run', file, '--set', 'txet=5'])).toMatchObject({ code: 0, stderr: '' });
+});
+
+test('what is wrong is told from what is odd, and advice names what was asked about', async () => {
+  const odd = '  - {step: start, tool: {kind: noop}}\n  - {step: alone, tool: {kind: noop}}\n';
+  const warned = await cli(['compile', await playbook('odd', odd)]);
+  expect(warned).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^odd\.yaml:6:\d+ warning UNREACHABLE_STEP /),
+  });
+  expect((await cli(['compile', 'odd.yaml', '--strict'])).stderr).toContain('has 1 warning, which --strict refuses.');
+  const broken = await playbook('broken-odd', odd.replace('start, tool: {kind: noop}', 'start, tool: {kind: zzzzzz}'));
+  const { stderr } = await cli(['run', broken]);
+  expect(stderr).toContain('broken-odd.yaml has 1 problem, 1 warning.');
+  expect(stderr).toMatch(/there is no tool 'zzzzzz'; there are .*http.*noop/);
+  expect(stderr).not.toMatch(/there are .*agent/);
+  expect(stderr).toContain('No configuration was read');
+  await writeFile(join(folder, 'empty.json'), '{}');
+  expect((await cli(['run', broken, '--config', 'empty.json'])).stderr).toMatch(
+    /configuration \S*empty\.json defines no tools/,
+  );
+  expect((await cli(['run', 'odd.yaml', '--inptu', 'x'])).stderr).toContain('next: See runledger run --help.');
+  expect((await cli(['rum'])).stderr).toContain('next: See runledger --help.');
+  const id = idOf(await cli(['run', 'odd.yaml', '--json'])).slice(0, 8);
+  const lost = await cli(['result', 'latest', 'nothing']);
+  expect(lost.stderr).toContain(`next: See which steps have ended: runledger status ${id}.`);
+  const type = await cli(['events', 'latest', '--type', 'StepComplete']);
+  expect(type).toMatchObject({ code: 64, stderr: expect.stringContaining("did you mean 'StepCompleted'?") });
+  expect((await cli(['events', 'latest', '--type', 'runcompleted'])).stdout).toContain('RunCompleted');
+});
+
 test('diff names the paths that differ, and an HTTP answer that came later or took longer is the same', async () => {
   const { createServer } = await import('node:http');
   let answers = 0;
