@@ -38,7 +38,7 @@ const cli = (args: readonly string[], options: Parameters<typeof runCli>[1] = {}
 const jsonOf = ({ stdout }: CliEnd): Record<string, unknown> => JSON.parse(stdout);
 
 /** A run whose process was killed while its POST was on the wire, resumed until it waits for a person. */
-async function unknownPost(name: string): Promise<{ readonly left: CliEnd; readonly target: string }> {
+async function unknownPost(name: string, outer?: string): Promise<{ readonly left: CliEnd; readonly target: string }> {
   const target = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${name}`;
   await writeFile(
     join(folder, `${name}.yaml`),
@@ -53,6 +53,17 @@ workflow:
     tool: {kind: http, url: "${target}", method: POST, json: {amount: 4}, timeout: 4}
 `,
   );
+  if (outer !== undefined)
+    await writeFile(
+      join(folder, `${outer}.yaml`),
+      `apiVersion: runledger/v1
+kind: Playbook
+metadata: {name: ${outer}, version: "1"}
+workflow:
+  - {step: first, tool: {kind: shell, cmds: ['echo begun']}, next: {arcs: [{step: call}]}}
+  - {step: call, tool: {kind: playbook, path: ${name}.yaml}}
+`,
+    );
   came = 0;
   let kill: (() => void) | undefined;
   let isThere = false;
@@ -60,7 +71,7 @@ workflow:
     isThere = true;
     kill?.();
   };
-  const killed = await cli(['run', `${name}.yaml`, '--logs'], {
+  const killed = await cli(['run', `${outer ?? name}.yaml`, '--logs'], {
     watch: (_stdout, signal) => {
       kill = () => void signal('SIGKILL');
       if (isThere) kill();
@@ -107,4 +118,18 @@ test('a person may have a POST sent again whose outcome was lost', async () => {
   expect(jsonOf(await cli(['resume', 'latest', '--json']))).toMatchObject({ status: 'COMPLETED' });
   expect(came).toBe(2);
   expect(jsonOf(await cli(['replay', 'latest', '--json']))).toMatchObject({ ok: true });
+}, 120_000);
+
+test('a write of a sub-playbook is settled in its own run, and resume of the outer one goes on', async () => {
+  const { left } = await unknownPost('inner', 'outer');
+  expect(left.code).toBe(75);
+  const inner = /next: {3}runledger settle ([0-9a-f]{8}) --happened/.exec(left.stdout)?.[1] ?? '';
+  const outer = /^run: {4}(\S{8})/m.exec(left.stdout)?.[1] ?? '';
+  expect(inner).not.toBe(outer);
+  const said = await cli(['settle', inner, '--give-up', '--reason', 'not wanted any more']);
+  expect(said.stdout).toContain(`next: runledger resume ${outer}`);
+  const ended = await cli(['resume', outer, '--json']);
+  expect([ended.code, jsonOf(ended)]).toMatchObject([1, { status: 'FAILED', error: { code: 'CHILD_RUN_FAILED' } }]);
+  expect(came).toBe(1);
+  expect(jsonOf(await cli(['replay', inner, '--json']))).toMatchObject({ ok: true });
 }, 120_000);
