@@ -32,14 +32,18 @@ export async function driveRun(
   const tree = new RunTree(runId, options.locate);
   if (options.skipPast) await catchUp(store, tree);
   const { logs } = options;
+  let interrupts: Interrupts | undefined;
   const progress = progressFor(tree, terminal, {
     total: totalSteps(runtime, tree),
-    hint: () => (logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, Ctrl-C pauses` : 'Ctrl-C pauses'),
+    hint: () => {
+      const interrupt = interrupts?.isPausing ? 'pausing, Ctrl-C leaves at once' : 'Ctrl-C pauses';
+      return logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, ${interrupt}` : interrupt;
+    },
   });
   logs?.connect(progress);
   if (!terminal.json) session.trouble = (line) => progress.say(line);
   const stop = new AbortController();
-  const interrupts = new Interrupts(context, runtime, runId, progress, stop);
+  interrupts = new Interrupts(context, runtime, runId, progress, stop);
   const letKeysGo = logs && terminal.hints.live && !terminal.json ? listenForKeys({ l: logs.toggle }) : undefined;
   const rest = leaveAtRest(store, tree, stop);
   try {
@@ -134,6 +138,10 @@ class Interrupts {
   end(): void {
     process.off('SIGINT', this.#onInterrupt);
     process.off('SIGTERM', this.#onTerminate);
+  }
+
+  get isPausing(): boolean {
+    return this.#count > 0;
   }
 
   #interrupted(): void {

@@ -1,6 +1,7 @@
 import type { RunEventRecord } from '../contracts/envelope.ts';
 import type { RunStatus } from '../contracts/states.ts';
 import type { ErrorInfo, PlanRef, StoredValue } from '../contracts/values.ts';
+import { parseEntity } from '../kernel/entity-path.ts';
 
 export type StepMark = 'waiting' | 'running' | 'done' | 'failed' | 'skipped';
 
@@ -35,6 +36,8 @@ type Payload = Readonly<Record<string, unknown>>;
 /** A run as a terminal shows it, built from its events in order. */
 export class RunTree {
   readonly runId: string;
+  /** The iteration that started it, where a loop did. */
+  readonly index: number | undefined;
   readonly steps = new Map<string, StepLine>();
   status: RunStatus | undefined;
   planRef: PlanRef | undefined;
@@ -50,8 +53,9 @@ export class RunTree {
   /** Puts the place in the playbook into a message that names one in the plan. */
   readonly #locate: Locate | undefined;
 
-  constructor(runId: string, locate?: Locate) {
+  constructor(runId: string, locate?: Locate, index?: number) {
     this.runId = runId;
+    this.index = index;
     this.#locate = locate;
   }
 
@@ -68,7 +72,7 @@ export class RunTree {
     this.#takeWait(event, payload);
     const { childRunId } = takeStep(step, event, payload, at);
     if (childRunId === undefined) return { step };
-    const child = new RunTree(childRunId, this.#locate);
+    const child = new RunTree(childRunId, this.#locate, parseEntity(event.entity ?? '')?.iteration);
     step.children.push(child);
     return { step, child };
   }

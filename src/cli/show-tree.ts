@@ -72,10 +72,12 @@ interface TreeOptions {
 
 /** The whole tree, a line per step, runs that a step started below it. */
 export function treeLines(tree: RunTree, terminal: Terminal, options: TreeOptions): string[] {
-  const entries: { readonly step: StepLine; readonly depth: number }[] = [];
+  const entries: { readonly step: StepLine; readonly depth: number; readonly prefix: string }[] = [];
   const walk = (run: RunTree, depth: number): void => {
     for (const step of run.steps.values()) {
-      entries.push({ step, depth });
+      // Runs of a loop have steps of the same names.
+      const prefix = run.index === undefined ? '' : `${run.index} ${terminal.symbols.into} `;
+      entries.push({ step, depth, prefix });
       for (const child of step.children) walk(child, depth + 1);
     }
   };
@@ -83,13 +85,13 @@ export function treeLines(tree: RunTree, terminal: Terminal, options: TreeOption
   const rows = options.rows ?? Number.POSITIVE_INFINITY;
   const isCut = entries.length > rows;
   const shown = isCut ? entries.slice(1 - rows) : entries;
-  const lines = shown.map(({ step, depth }) => {
+  const lines = shown.map(({ step, depth, prefix }) => {
     const busy = step.mark === 'running' && options.spinner !== undefined ? { mark: options.spinner } : {};
     // However deep, half of a narrow terminal is left for the name.
     const indent = '  '.repeat(Math.min(depth, Math.floor((options.width ?? 200) / 4)));
     const width = options.width === undefined ? {} : { width: options.width - indent.length };
     const { now, bars = false } = options;
-    return `${indent}${stepLine(step, terminal, { prefix: '', now, bars, ...busy, ...width })}`;
+    return `${indent}${stepLine(step, terminal, { prefix, now, bars, ...busy, ...width })}`;
   });
   if (!isCut) return lines;
   const above = `${terminal.symbols.more} ${entries.length - shown.length} more above`;

@@ -5,6 +5,7 @@ import { clean } from './terminal.ts';
 
 /** What is shown at once to somebody who asks in the middle of a run. */
 const KEPT = 20;
+const NOTHING = 'Tasks have printed nothing since; what they print from now on is shown.';
 
 export interface TaskLog {
   readonly log: (line: LogLine) => void;
@@ -18,9 +19,11 @@ export interface TaskLog {
 export function taskLog(wanted: boolean): TaskLog {
   let progress: Progress | undefined;
   let isShown = wanted;
+  let isSaid = false;
   const kept: string[] = [];
   return {
     log: ({ entity, line }) => {
+      isSaid = false;
       const text = `${placeName(entity)} | ${clean(line, 2000)}`;
       if (isShown && progress) {
         progress.say(text);
@@ -32,7 +35,9 @@ export function taskLog(wanted: boolean): TaskLog {
     toggle: () => {
       isShown = !isShown;
       if (!isShown) return;
-      if (kept.length === 0) progress?.say('Tasks have printed nothing since; what they print from now on is shown.');
+      // Keys that were typed ahead come together; once is enough.
+      if (kept.length === 0 && !isSaid) progress?.say(NOTHING);
+      isSaid ||= kept.length === 0;
       for (const text of kept.splice(0)) progress?.say(text);
     },
     isShown: () => isShown,

@@ -18,17 +18,20 @@ export async function watchRun(watch: Watch, tree: RunTree, path: readonly strin
   if (hasEnded(tree)) return;
   // Runs that were there when the watch began are watched as well.
   const children = [...tree.steps.values()].flatMap(({ stepId, children: runs }) =>
-    runs.map((run) => watchChild(watch, run, [...path, stepId])),
+    runs.map((run) => watchChild(watch, run, [...path, startedBy(stepId, run)])),
   );
   for await (const event of store.follow(tree.runId, { afterSeq: tree.lastSeq, signal })) {
     const { step, child } = tree.take(event);
     if (step) watch.progress().changed(step, path);
-    if (step && child) children.push(watchChild(watch, child, [...path, step.stepId]));
+    if (step && child) children.push(watchChild(watch, child, [...path, startedBy(step.stepId, child)]));
     if (hasEnded(tree)) break;
   }
   // A run ends after those that it waited for; their last events are read in a moment.
   await Promise.race([Promise.all(children), aborted(signal)]);
 }
+
+/** `step`, or `step/3` for an iteration. */
+const startedBy = (stepId: string, { index }: RunTree): string => (index === undefined ? stepId : `${stepId}/${index}`);
 
 export const hasEnded = ({ status }: RunTree): boolean => status !== undefined && isTerminal(status);
 

@@ -227,6 +227,7 @@ test('the log as a file is verified without a database, and a change in it is fo
   await writeFile(join(folder, 'changed.jsonl'), stdout.replace('HELLO, WORLD!', 'HELLO, MARS!!'));
   const changed = await cli(['verify', 'changed.jsonl'], nowhere);
   expect(changed.stderr).toContain('error CHAIN_BROKEN');
+  expect(changed.stderr.match(/was changed/g)).toHaveLength(1);
   expect(changed.code).toBe(65);
 });
 

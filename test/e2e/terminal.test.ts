@@ -146,6 +146,30 @@ test('a window that gets narrower in the middle of a run gets lines that fit', a
   for (const line of late) expect(displayWidth(line)).toBeLessThan(30);
 });
 
+test('after Ctrl-C the last line says what another one does, and a long error breaks between words', async () => {
+  const file = await playbook(
+    'pausing',
+    "  - {step: start, tool: {kind: shell, cmds: ['sleep 2']}, next: {arcs: [{step: end}]}}\n  - {step: end, tool: {kind: noop}}\n",
+  );
+  const { text } = await inTerminal(['run', file], { columns: 110, acts: [{ after: '0/2 steps', keys: '\u0003' }] });
+  expect(text.slice(text.indexOf('Pausing:'))).toMatch(/pausing, Ctrl-C leaves at once/);
+  expect(text.slice(text.indexOf('Pausing:'))).not.toContain('Ctrl-C pauses');
+  const words = Array.from({ length: 30 }, (_, i) => `word${i}`).join(' ');
+  const failing = await playbook(
+    'wordy',
+    `  - {step: start, tool: {kind: javascript, code: "throw new Error('${words}')"}}\n`,
+  );
+  const screen = screenOf((await inTerminal(['run', failing], { columns: 60 })).text, 60);
+  const from = screen.findIndex((line) => line.includes(' in step start: '));
+  const shown = screen
+    .slice(
+      from,
+      screen.findIndex((line) => line.startsWith('run:')),
+    )
+    .join(' ');
+  expect(shown).toContain(words);
+});
+
 test('the key l shows what tasks print, and hides it again', async () => {
   const file = await playbook(
     'chatty',

@@ -12,8 +12,9 @@ export const verify: Command = async (context) => {
   const { what, records, expected } = isFile(name) ? fromFile(name) : await fromStore(context, name);
   const report = verifyChain(records, expected);
   if (!report.ok) {
-    const place = report.runSeq === undefined ? `record ${report.index + 1}` : `event ${report.runSeq}`;
-    throw new AppError('CHAIN_BROKEN', `${what}: ${place} was ${report.problem}: ${report.message}`, {
+    // The message names the event itself, where it has a number.
+    const place = report.runSeq === undefined ? `record ${report.index + 1} was ${report.problem}: ` : '';
+    throw new AppError('CHAIN_BROKEN', `${what}: ${place}${report.message}`, {
       problems: [{ index: report.index, runSeq: report.runSeq, problem: report.problem }],
     });
   }

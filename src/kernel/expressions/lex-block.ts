@@ -92,7 +92,7 @@ function refuseMissingOperators(tokens: readonly Token[], first: number): void {
     if (!followsFilter && (!startsOperand || !endsOperand(tokens, i))) continue;
     if (token.type === 'StringLiteral' && next.type === 'StringLiteral') continue;
     throw syntaxError(
-      `unexpected ${describeToken(next)} after ${describeToken(token)}; an operator or a comma is missing`,
+      `unexpected ${describeToken(next).replace(/^the /, '')} after ${describeToken(token)}; an operator or a comma is missing`,
       next.offset,
     );
   }

@@ -47,5 +47,8 @@ function parseProblem(tokens: readonly Token[], end: number): Error {
   }
   const token = tokens[last];
   if (token === undefined) return syntaxError('the template ends too early', end);
-  return syntaxError(`unexpected ${describeToken(token)}${reason.replace(/\0\d+/g, '')}`, token.offset);
+  return syntaxError(
+    `unexpected ${describeToken(token).replace(/^the /, '')}${reason.replace(/\0\d+/g, '')}`,
+    token.offset,
+  );
 }
