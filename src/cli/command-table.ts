@@ -144,7 +144,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     summary: 'Print the result of a run or of one of its steps',
     positionals: ['RUN', '[STEP]'],
     flags: {},
-    examples: ['runledger result latest', 'runledger result latest greet --json'],
+    examples: ['runledger result latest', 'runledger result latest start --json'],
     json: 'the result itself',
     load: async () => (await import('./commands/result.ts')).result,
   },

@@ -123,7 +123,7 @@ export function crop(text: string, width: number, more = '…'): string {
 }
 
 /** Lines of at most so many columns; a word that is longer has a line to itself, for the terminal to break. */
-export function wrapped(text: string, width: number): string[] {
+function wrapped(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import nodeModule from 'node:module';
-import { dirname, join, resolve } from 'node:path';
+import { delimiter, dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { AppError } from '../contracts/errors.ts';
 import type { TemporalOptions } from '../engines/temporal/options.ts';
@@ -142,6 +142,17 @@ export function terminalHints(isTerminal: boolean, env: Environment = process.en
       ? text(env, 'WT_SESSION') !== undefined
       : !dumb && (process.platform === 'darwin' || /utf-?8/i.test(locale ?? ''));
   return { color, live: isTerminal && !dumb && text(env, 'CI') === undefined, unicode };
+}
+
+/**
+ * Whether a shell finds the command. The folders that npx puts before the others do not count: they are gone when it ends.
+ */
+export function isOnPath(command: string, env: Environment = process.env): boolean {
+  const folders = (env['PATH'] ?? env['Path'] ?? '').split(delimiter);
+  const names = process.platform === 'win32' ? [`${command}.cmd`, `${command}.exe`] : [command];
+  return folders
+    .filter((folder) => folder !== '' && !/node_modules[/\\]\.bin[/\\]?$/.test(folder))
+    .some((folder) => names.some((name) => existsSync(join(folder, name))));
 }
 
 function text(env: Environment, name: string): string | undefined {

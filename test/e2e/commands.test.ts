@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -47,9 +47,17 @@ async function query(text: string, values: unknown[] = []): Promise<void> {
 
 describe('init', () => {
   test('writes a configuration and playbooks that run as they are, and says what to type next', async () => {
-    const { code, stdout, stderr } = await cli(['init', 'new project']);
+    // Folders of npm scripts do not count: a reader's shell does not have them.
+    const PATH = join(folder, 'node_modules/.bin');
+    await mkdir(PATH, { recursive: true });
+    await writeFile(join(PATH, 'runledger'), '', { mode: 0o755 });
+    const { code, stdout, stderr } = await cli(['init', 'new project'], { env: { PATH } });
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toContain("  cd 'new project'\n  runledger run playbooks/hello.yaml\n");
+    expect(stdout).toContain("  cd 'new project'\n  npx runledger run playbooks/hello.yaml\n");
+    await mkdir(join(folder, 'bin'));
+    await writeFile(join(folder, 'bin/runledger'), '', { mode: 0o755 });
+    const again = await cli(['init', 'new project'], { env: { PATH: join(folder, 'bin') } });
+    expect(again.stdout).toContain("  cd 'new project'\n  runledger run playbooks/hello.yaml\n");
     const cwd = join(folder, 'new project');
     expect(await readFile(join(cwd, 'runledger.config.ts'), 'utf8')).toContain("project: 'new-project'");
     expect(jsonOf(await cli(['run', 'playbooks/hello.yaml', '--json'], { cwd }))).toMatchObject({

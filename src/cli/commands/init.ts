@@ -3,6 +3,7 @@ import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { basename, dirname, join, resolve } from 'node:path';
 import { AppError } from '../../contracts/errors.ts';
 import { makeFolder } from '../../lib/make-folder.ts';
+import { isOnPath } from '../../runtime/config.ts';
 import type { Command } from '../context.ts';
 import { initFiles } from '../init-files.ts';
 import { shellWord } from '../next-command.ts';
@@ -26,9 +27,10 @@ export const init: Command = async ({ args, terminal }) => {
     terminal.print(terminal.paint('dim', `${terminal.symbols.skipped} ${path} is there already`));
   terminal.print('\nnext:');
   if (folder !== process.cwd()) terminal.print(`  cd ${shellWord(given)}`);
-  terminal.print('  runledger run playbooks/hello.yaml');
-  terminal.print('  runledger run playbooks/orders.yaml');
-  terminal.print('  runledger compile playbooks/orders.yaml --explain');
+  const command = isOnPath('runledger') ? 'runledger' : 'npx runledger';
+  terminal.print(`  ${command} run playbooks/hello.yaml`);
+  terminal.print(`  ${command} run playbooks/orders.yaml`);
+  terminal.print(`  ${command} compile playbooks/orders.yaml --explain`);
   return 0;
 };
 
