@@ -36,8 +36,8 @@ export async function driveRun(
   const progress = progressFor(tree, terminal, {
     total: totalSteps(runtime, tree),
     hint: () => {
-      const interrupt = interrupts?.isPausing ? 'pausing, Ctrl-C leaves at once' : 'Ctrl-C pauses';
-      return logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, ${interrupt}` : interrupt;
+      if (interrupts?.isPausing) return 'pausing, Ctrl-C leaves at once';
+      return logs ? `l ${logs.isShown() ? 'hides' : 'shows'} what tasks print, Ctrl-C pauses` : 'Ctrl-C pauses';
     },
   });
   logs?.connect(progress);
@@ -198,11 +198,10 @@ class Interrupts {
         interrupted: true,
       });
     else {
-      terminal.print(
-        paused
-          ? `Paused run ${tree.runId}; nothing is lost.`
-          : `Left run ${tree.runId}; what was in flight is handed back, nothing is lost.`,
-      );
+      const said = paused
+        ? `Paused run ${tree.runId}; nothing is lost.`
+        : `Left run ${tree.runId}; what was in flight is handed back, nothing is lost.`;
+      for (const line of terminal.wrap(said)) terminal.print(line);
       terminal.print(`next: ${nextCommand(args, `resume ${short}`)}`);
     }
     await session.close(paused ? undefined : 0);

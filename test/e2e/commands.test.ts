@@ -178,7 +178,7 @@ describe('diff', () => {
 });
 
 test('status says that a killed run is interrupted and how to go on, and of a failed one the error once', async () => {
-  const slow = await playbook('left-alone', "  - {step: start, tool: {kind: shell, cmds: ['sleep 8']}}\n");
+  const slow = await playbook('left-alone', "  - {step: start, tool: {kind: shell, cmds: ['sleep 20']}}\n");
   const killed = await cli(['run', slow], {
     // A step that takes long is named by what the log says of it.
     watch: (stdout, signal) => void (/● start/.test(stdout) && signal('SIGKILL')),
