@@ -304,7 +304,7 @@ export const EXIT_CODES: Readonly<Record<number, string>> = {
   70: 'a defect of Runledger',
   73: 'a file is in the way or cannot be written',
   74: 'the disk is full',
-  75: 'try again later; a run waits for `settle`',
+  75: 'try again later; a run waits for `settle`, or was paused from elsewhere',
   77: 'not allowed',
   78: 'the configuration is wrong',
   130: 'interrupted or cancelled',

@@ -25,7 +25,12 @@ export async function driveRun(
   context: Context,
   runtime: EngineRuntime,
   runId: string,
-  options: { readonly skipPast?: boolean; readonly logs?: TaskLog; readonly locate?: Locate } = {},
+  options: {
+    readonly skipPast?: boolean;
+    readonly pastPauses?: boolean;
+    readonly logs?: TaskLog;
+    readonly locate?: Locate;
+  } = {},
 ): Promise<number> {
   const { terminal, session } = context;
   const store = await session.store();
@@ -46,10 +51,12 @@ export async function driveRun(
   interrupts = new Interrupts(context, runtime, runId, progress, stop);
   const letKeysGo = logs && terminal.hints.live && !terminal.json ? listenForKeys({ l: logs.toggle }) : undefined;
   const rest = leaveAtRest(store, tree, stop);
+  const pause = options.pastPauses ? undefined : leaveWhenPaused(runtime, tree, interrupts);
   try {
     await watchRun({ store, progress: () => progress, signal: stop.signal }, tree);
   } finally {
     rest.end();
+    pause?.end();
     interrupts.end();
     letKeysGo?.();
     progress.end();
@@ -78,6 +85,25 @@ function leaveAtRest(store: PostgresStore, tree: RunTree, stop: AbortController)
   };
   const timer = setInterval(() => void look(), LOOK_MS);
   return { isReached: () => isReached, end: () => clearInterval(timer) };
+}
+
+/** Ends the watch when somebody else has paused the run: who waits for it, a script above all, would wait for ever. */
+function leaveWhenPaused({ engine }: EngineRuntime, tree: RunTree, interrupts: Interrupts) {
+  let isLooking = false;
+  const look = async (): Promise<void> => {
+    if (isLooking || interrupts.isPausing || tree.status !== 'PAUSED') return;
+    isLooking = true;
+    try {
+      const { status, substatus } = await engine.getRunStatus(engine.refOf({ runId: tree.runId }));
+      if (status === 'PAUSED' && substatus !== 'DRAINING') interrupts.pausedElsewhere();
+    } catch {
+      // The database may be away for a moment: whoever follows the run says so.
+    } finally {
+      isLooking = false;
+    }
+  };
+  const timer = setInterval(() => void look(), LOOK_MS);
+  return { end: () => clearInterval(timer) };
 }
 
 function tellOpenWrites({ args, terminal }: Context, tree: RunTree): number {
@@ -159,6 +185,13 @@ class Interrupts {
 
   #leaveNow(exit: number): void {
     this.left ??= { exit, paused: false };
+    this.#stop.abort();
+  }
+
+  pausedElsewhere(): void {
+    if (this.#stop.signal.aborted) return;
+    this.#say('The run was paused from elsewhere.');
+    this.left ??= { exit: WAITS_EXIT, paused: true };
     this.#stop.abort();
   }
 

@@ -12,7 +12,7 @@ ${lines.join('\n')}
 A RUN is the beginning of its id, as long as no other run begins so, or \`latest\`.
 Every command takes --json, and --help with an example.
 
-Try it: runledger run examples/hello.yaml
+Try it: runledger init hello
 `;
 }
 

@@ -8,17 +8,24 @@ import { Terminal } from './terminal.ts';
 // Node 22 keeps compiled code between calls; Node 20 cannot.
 (nodeModule as { enableCompileCache?: () => unknown }).enableCompileCache?.();
 
+/** Commands that work on a run: it goes on to its end, and its exit code is told, though nobody reads any more. */
+const WORKING = ['run', 'resume', 'retry', 'worker'];
+let session: Session | undefined;
+
 /** A reader that has seen enough closes the pipe; that is no failure. */
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(0);
-  throw error;
+  if (error.code !== 'EPIPE') throw error;
+  if (WORKING.includes(process.argv[2] ?? '')) return;
+  const leave = (): never => process.exit(0);
+  // A process that leaves without a word would leave the embedded server behind.
+  if (session) void session.close(0).then(leave, leave);
+  else leave();
 });
 
 process.exitCode = await main(process.argv.slice(2));
 
 async function main(words: string[]): Promise<number> {
   let terminal = new Terminal({ json: words.includes('--json'), verbose: words.includes('--verbose') });
-  let session: Session | undefined;
   let args: Arguments | undefined;
   try {
     const asked = words[0] === '--version' || words[0] === '-V' ? ['version', ...words.slice(1)] : words;

@@ -50,7 +50,7 @@ export function readPlaybook(
       'INVALID_STEP_SCHEMA',
       root,
       '',
-      'a playbook is a mapping that begins with `apiVersion: noetl.io/v2`',
+      'a playbook is a mapping that begins with `apiVersion: runledger/v1`',
     );
     return undefined;
   }

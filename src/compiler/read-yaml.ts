@@ -41,7 +41,7 @@ export function readYaml(source: SourceFile, problems: ProblemList): Located | u
   if (!tokens) return undefined;
   const document = compose(tokens, text.length);
   if (!document) {
-    problems.add('YAML_SYNTAX', 0, '', 'the file is empty; a playbook begins with `apiVersion: noetl.io/v2`');
+    problems.add('YAML_SYNTAX', 0, '', 'the file is empty; a playbook begins with `apiVersion: runledger/v1`');
     return undefined;
   }
   if (document.errors.length > 0) {
@@ -56,7 +56,7 @@ export function readYaml(source: SourceFile, problems: ProblemList): Located | u
     return undefined;
   }
   if (!document.contents) {
-    problems.add('YAML_SYNTAX', 0, '', 'the file is empty; a playbook begins with `apiVersion: noetl.io/v2`');
+    problems.add('YAML_SYNTAX', 0, '', 'the file is empty; a playbook begins with `apiVersion: runledger/v1`');
     return undefined;
   }
   const reader = new Reader(source, problems);

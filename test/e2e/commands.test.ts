@@ -461,3 +461,32 @@ test('every command answers with JSON alone when it is asked to', async () => {
   ])
     expect(linesOf(await cli([...words, '--json'])).length).toBeGreaterThan(10);
 });
+
+test('a run that is paused from elsewhere is left with a word and a code of its own, and can be resumed', async () => {
+  const file = await playbook(
+    'halted',
+    "  - {step: start, tool: {kind: shell, cmds: ['sleep 3']}, next: {arcs: [{step: after}]}}\n  - {step: after, tool: {kind: noop, result: 7}}\n",
+  );
+  let pausing: Promise<unknown> | undefined;
+  const run = await cli(['run', file], {
+    watch: (stdout) => {
+      if (/● start/.test(stdout)) pausing ??= cli(['pause', 'latest']);
+    },
+  });
+  await pausing;
+  expect(run.stdout).toContain('The run was paused from elsewhere.');
+  expect(run.stdout).toMatch(/next: runledger resume [0-9a-f]{8}/);
+  expect(run.code).toBe(75);
+  expect(await cli(['resume', 'latest'])).toMatchObject({ code: 0, stdout: expect.stringContaining('result: 7') });
+});
+
+test('a run goes on to its end and tells its exit code though its reader has left', async () => {
+  const file = await playbook(
+    'unread',
+    "  - {step: start, tool: {kind: shell, cmds: ['sleep 1']}, next: {arcs: [{step: after}]}}\n  - {step: after, tool: {kind: shell, cmds: ['exit 3']}}\n",
+  );
+  const reader = ['bash', '-c', '"$@" | head -n 1; exit "${PIPESTATUS[0]}"', 'bash'];
+  const run = await cli(['run', file], { prefix: reader });
+  expect(run.code).toBe(1);
+  expect((await cli(['status', 'latest'])).stdout).toMatch(/^FAILED/);
+});

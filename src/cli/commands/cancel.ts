@@ -13,6 +13,6 @@ export const cancel: Command = async (context) => {
     else terminal.print(`Run ${runId} is being cancelled.`);
     return 0;
   }
-  await driveRun(context, runtime, runId, { skipPast: true });
+  await driveRun(context, runtime, runId, { skipPast: true, pastPauses: true });
   return 0;
 };

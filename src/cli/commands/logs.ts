@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isTerminal } from '../../contracts/states.ts';
 import { stepNameOf } from '../../kernel/entity-path.ts';
 import type { PostgresStore } from '../../store/postgres-store.ts';
@@ -35,13 +36,7 @@ export const logs: Command = async (context) => {
     if (status === undefined || !isTerminal(status)) endedAt = undefined;
     else endedAt ??= Date.now();
     if (endedAt !== undefined && found === 0 && Date.now() - endedAt > LAST_LINES_MS) break;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, POLL_MS);
-      stop.signal.addEventListener('abort', () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+    await sleep(POLL_MS, undefined, { signal: stop.signal }).catch(() => {});
   }
   return 0;
 };
