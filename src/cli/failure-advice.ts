@@ -17,7 +17,7 @@ export interface Advice {
 }
 
 /** What to do about a run that did not complete. A retry is offered where it can end otherwise. */
-export function failureAdvice(args: Arguments, { runId, error }: RunTree): Advice {
+export function failureAdvice(args: Arguments, { runId, error, steps }: RunTree): Advice {
   const short = runId.slice(0, 8);
   const retry = nextCommand(args, `retry ${short}`);
   if (!error) return { cure: undefined, next: [retry] };
@@ -28,9 +28,11 @@ export function failureAdvice(args: Arguments, { runId, error }: RunTree): Advic
   // The cure says what has to be done before.
   if (row?.retry === 'pause' || OUTSIDE.includes(code)) return { cure, next: [`${retry}   (when that is done)`] };
   const step = stepId === undefined ? '' : ` --step ${shellWord(clean(stepId).replace(/#\d+$/, ''))}`;
+  // An arc that cannot be evaluated fails the run, not the step that it leaves.
+  const type = [...steps.values()].some(({ mark }) => mark === 'failed') ? 'StepFailed' : 'RunFailed';
   const look = PRINTS.includes(category)
     ? nextCommand(args, `logs ${short}${step}`)
-    : nextCommand(args, `events ${short} --type StepFailed`);
+    : nextCommand(args, `events ${short} --type ${type}`);
   const correct = 'Correct the playbook, then run it again.';
   if (row || OWN_CODE.includes(category)) return { cure, next: [look, correct] };
   // A command or a server said no: the reason may be here or there.

@@ -72,7 +72,11 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
   );
   if (args.has('detach')) {
     if (terminal.json) terminal.printJson({ runId, status: 'RUNNING' });
-    else terminal.print(`next: ${nextCommand(args, `events ${runId.slice(0, 8)} --follow`)}`);
+    else {
+      const worker = engine === 'native' ? 'worker' : `worker --engine ${engine}`;
+      terminal.print(`Workers take it up; if none runs: ${nextCommand(args, worker)}`);
+      terminal.print(`next: ${nextCommand(args, `events ${runId.slice(0, 8)} --follow`)}`);
+    }
     return 0;
   }
   const exit = await driveRun(context, runtime, runId, { logs, locate: locateIn(compiled) });
