@@ -38,8 +38,9 @@ export class HeldUnit implements Lease {
     return this.#controller.signal;
   }
 
+  /** The platform counts anew after a wait; the row counts on, and so does the log. */
   get engineAttempt(): number {
-    return this.#attempt ?? this.deliveries;
+    return Math.max(this.#attempt ?? 1, this.deliveries);
   }
 
   /** The unit ended and this one follows it, under a lease of its own. */
