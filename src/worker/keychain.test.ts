@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type EngineBench, openEngine, playbook } from '../engines/native/native.fixture.ts';
+import { type EngineBench, openEngine } from '../engines/native/native.fixture.ts';
 import { printer } from '../engines/native/printer.fixture.ts';
+import { playbook } from '../engines/test-bench.fixture.ts';
 import { startServer, type TestServer } from '../tools/http/test-server.fixture.ts';
 import { secretsTool } from '../tools/secrets/secrets-tool.ts';
 import { OAuthTokens, type TokenRequest } from './oauth-tokens.ts';

@@ -8,7 +8,9 @@ import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
 import { PostgresTool } from '../../tools/postgres/postgres-tool.ts';
 import type { StartOptions } from '../engine.ts';
-import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
+import { of } from '../watching.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 
 let queue: TestDatabase;
 let client: pg.Client;
@@ -62,8 +64,6 @@ const drain = (tool: string, more = '', frame = 'max_rows: 4', timeout = 60): st
 `);
 const mark = (timeout = 60): string =>
   `{kind: postgres, auth: queue, command: "UPDATE jobs SET done = done + 1 WHERE id = {{ iter.row.id }} RETURNING n", spec: {timeout: ${timeout}}}`;
-const of = (events: readonly LedgerRecord[], type: string): LedgerRecord[] =>
-  events.filter((event) => event.eventType === type);
 
 async function run(text: string, options: StartOptions = {}): Promise<LedgerRecord[]> {
   const engine = await worker();

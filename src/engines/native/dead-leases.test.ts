@@ -1,13 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
+import { playbook } from '../test-bench.fixture.ts';
 import { hostTagOf, workerName } from '../units/worker-name.ts';
+import { traces, until } from '../watching.fixture.ts';
 import { folderArtifacts } from './folder-artifacts.fixture.ts';
-import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 import { spawnWorker } from './spawn-worker.fixture.ts';
 
 let bench: EngineBench;
@@ -22,19 +24,6 @@ afterAll(async () => {
   await bench?.close();
   rmSync(folder, { recursive: true, force: true });
 });
-
-const lines = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 40_000; !(await holds()); await sleep(10)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 test('a name says on which host a worker runs, and two of one process differ', () => {
   const [one, two] = [workerName(), workerName()];
@@ -52,7 +41,7 @@ test('RQ-3.2b the leases of a worker of this host that was killed are handed bac
     tools,
   );
   const victim = await spawnWorker(bench.url, folder, { leaseMs: 600_000 });
-  await until(() => lines(file).length === 1);
+  await until(() => traces(file).length === 1);
   const [row] = await bench.store.work.list(ref.runId);
   victim.process.kill('SIGKILL');
   await victim.gone;
@@ -62,7 +51,7 @@ test('RQ-3.2b the leases of a worker of this host that was killed are handed bac
   try {
     const events = await bench.ended(ref);
     expect(events.at(-1)?.eventType).toBe('RunCompleted');
-    expect(lines(file).length).toBe(2);
+    expect(traces(file).length).toBe(2);
     expect(events.find(({ eventType }) => eventType === 'StepCompleted')?.engineAttemptId).toBe(2);
   } finally {
     await survivor.stop();
@@ -80,7 +69,7 @@ test('the leases of a worker that lives, of one on another host and of one with 
   const holder = await spawnWorker(bench.url, folder, { leaseMs: 60_000 });
   const other = await openEngine({ url: bench.url, artifacts: folderArtifacts(folder), tools: engineTools() });
   try {
-    await until(() => lines(file).length === 1);
+    await until(() => traces(file).length === 1);
     const { work } = bench.store;
     const far = `elsewhere:${process.pid}:0:${'0'.repeat(12)}:12345678`;
     await work.checkIn(far, '0'.repeat(12));
@@ -92,7 +81,7 @@ test('the leases of a worker that lives, of one on another host and of one with 
     expect(await work.checkIn('asks', hostTagOf(workerName())!)).toContain('old-name');
     const events = await bench.ended(ref);
     expect(events.at(-1)?.eventType).toBe('RunCompleted');
-    expect(lines(file).length).toBe(1);
+    expect(traces(file).length).toBe(1);
   } finally {
     await other.close();
     await holder.stop();

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Compile } from 'typebox/compile';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StepOutput } from '../../contracts/values.ts';
@@ -14,7 +13,9 @@ import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { artifactTool } from '../../tools/artifact/artifact-tool.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
 import type { LogLine } from '../../worker/ports.ts';
-import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
+import { traces, until } from '../watching.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 import { printer } from './printer.fixture.ts';
 
 const SECRET = 's3cr3t-that-nobody-may-see';
@@ -35,18 +36,6 @@ afterAll(async () => {
 });
 
 const tools = { tools: { ...ENGINE_TOOL_FORMS, printer: {} } };
-const lines = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await holds()); await sleep(10)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 test('WE-1c without anything that the engine keeps for itself the status is the same, and the run goes on', async () => {
   const file = join(folder, 'lost');
@@ -61,7 +50,7 @@ test('WE-1c without anything that the engine keeps for itself the status is the 
 `);
     const ref = await starter.start(text, tools);
     const first = await openEngine({ url: starter.url, tools: engineTools(), worker: { drainMs: 0 } });
-    await until(() => lines(file).length >= 2);
+    await until(() => traces(file).length >= 2);
     const before = await starter.runtime.engine.getRunStatus(ref);
     await first.close();
     for (const table of ['work', 'loops', 'workers']) {
@@ -98,7 +87,7 @@ test('WE-1d no plan and no secret is in what the engine keeps: rows, receipts an
       'keychain: [{name: api, kind: credential, credential: token}]\n',
     );
     const ref = await own.start(text, tools);
-    await until(() => lines(file).length === 1);
+    await until(() => traces(file).length === 1);
     const seen: Record<string, string> = {};
     const look = async (): Promise<void> => {
       const tables = await own.store.postgres.query<{ name: string }>({
@@ -208,7 +197,7 @@ test('RQ-1.2b a step shows its id, its index, its tool, and who holds it until w
   await until(async () => {
     const rows = await bench.runtime.engine.listSteps(ref);
     return (
-      lines(file).length === 1 &&
+      traces(file).length === 1 &&
       rows.some(({ step_id: id, status }) => id === 'later' && status === 'failed_retryable')
     );
   });

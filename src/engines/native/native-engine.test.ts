@@ -1,18 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { LedgerRecord } from '../../contracts/envelope.ts';
 import { AppError } from '../../contracts/errors.ts';
 import type { EngineRunRef } from '../../contracts/values.ts';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { defineTool } from '../../tools/define-tool.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
 import type { EffectAction, PolicyDecision } from '../../worker/ports.ts';
-import { type EngineBench, openEngine, playbook, types } from './native.fixture.ts';
+import { playbook, types } from '../test-bench.fixture.ts';
+import { of, traces, until } from '../watching.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 
 let bench: EngineBench;
 let folder: string;
@@ -58,21 +59,7 @@ afterAll(async () => {
 });
 
 const fresh = (): string => join(folder, randomUUID());
-const traces = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
 const tools = { tools: { ...ENGINE_TOOL_FORMS, leaky: {} } };
-const of = (events: readonly LedgerRecord[], type: string): LedgerRecord[] =>
-  events.filter((event) => event.eventType === type);
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 15_000; !(await holds()); await sleep(5)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 const has = async (runId: string, type: string): Promise<boolean> =>
   types(await bench.store.readEvents(runId)).includes(type);
 

@@ -1,7 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
@@ -12,7 +11,9 @@ import { defineTool } from '../../tools/define-tool.ts';
 import { HttpTool } from '../../tools/http/http-tool.ts';
 import { startServer } from '../../tools/http/test-server.fixture.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
-import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
+import { of, traces, until } from '../watching.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 
 let bench: EngineBench;
 let folder: string;
@@ -28,21 +29,6 @@ afterAll(async () => {
 });
 let disarm: (() => void) | undefined;
 afterEach(() => disarm?.());
-
-const lines = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
-const of = (events: readonly LedgerRecord[], type: string): LedgerRecord[] =>
-  events.filter((event) => event.eventType === type);
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 20_000; !(await holds()); await sleep(10)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 /** Whoever reaches the point first stays there until it is let go. */
 function holdFirstAt(point: string): { readonly reached: Promise<void>; letGo(): void } {
@@ -97,7 +83,7 @@ test('RQ-3.1a a step that two workers have at once takes effect once, and ends o
 }, async () => {
   const file = join(folder, 'before');
   const events = await twoWorkers('effect.before-attempted', file, 30);
-  expect(lines(file).length).toBe(1);
+  expect(traces(file).length).toBe(1);
   expect(events.at(-1)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: 7 } } });
   expect([of(events, 'EffectAttempted').length, of(events, 'StepCompleted').length]).toEqual([1, 1]);
 });
@@ -107,7 +93,7 @@ test('RQ-3.1a a step that two workers have at once takes effect once, and ends o
 }, async () => {
   const file = join(folder, 'after');
   const events = await twoWorkers('effect.after-attempted', file, 4);
-  expect(lines(file).length).toBe(1);
+  expect(traces(file).length).toBe(1);
   expect(events.at(-1)).toMatchObject({ eventType: 'RunCompleted', payload: { result: { value: 7 } } });
   // The one that was left found out what the other had done, or that its time had been over before it was sent.
   expect([of(events, 'EffectSucceeded').length, of(events, 'StepCompleted').length]).toEqual([1, 1]);
@@ -130,11 +116,11 @@ test('an effect that was announced and never sent is announced anew before it is
   await until(async () => (await bench.store.work.list(ref.runId)).every(({ leaseOwner }) => leaseOwner === undefined));
   held.letGo();
   await stopping;
-  expect(lines(file)).toEqual([]);
+  expect(traces(file)).toEqual([]);
   const second = await openEngine(options);
   try {
     const events = await bench.ended(ref);
-    expect(lines(file).length).toBe(1);
+    expect(traces(file).length).toBe(1);
     const attempts = of(events, 'EffectAttempted');
     expect(attempts.map(({ entity }) => entity)).toEqual(['start/task_0:1@1', 'start/task_0:1@1/try:2']);
     const [one, two] = attempts.map(({ payload }) => Date.parse(String(payload?.['settledBy'])));
@@ -180,7 +166,7 @@ test('a call is not sent when the step was stopped while its attempt was written
     await worker.runtime.engine.cancelRun(ref);
     held.letGo();
     expect((await bench.ended(ref)).at(-1)?.eventType).toBe('RunCancelled');
-    expect(lines(file)).toEqual([]);
+    expect(traces(file)).toEqual([]);
     expect(await bench.store.work.findReceipt('acme', 'stopped:1')).toMatchObject({ status: 'failed' });
   } finally {
     held.letGo();

@@ -10,7 +10,8 @@ import { initialState } from '../../kernel/state.ts';
 import { stampEvent } from '../../store/stamp-event.ts';
 import { verifyChain } from '../../store/verify-chain.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
-import { type EngineBench, openEngine, playbook } from './native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
+import { type EngineBench, openEngine } from './native.fixture.ts';
 
 /** Starts runs, and works on none. */
 let bench: EngineBench;

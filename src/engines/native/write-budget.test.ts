@@ -10,7 +10,7 @@ import type { WorkCommit, WorkStore } from '../../store/work.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { defineTool } from '../../tools/define-tool.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
-import { checkedLog, playbook, types } from './native.fixture.ts';
+import { checkedLog, playbook, types } from '../test-bench.fixture.ts';
 
 let database: TestDatabase;
 let store: PostgresStore;

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LedgerRecord } from '../../contracts/envelope.ts';
 import { idempotencyKey } from '../../lib/idempotency-key.ts';
 import { folderArtifacts } from '../native/folder-artifacts.fixture.ts';
-import { playbook, types } from '../native/native.fixture.ts';
+import { playbook, types } from '../test-bench.fixture.ts';
+import { of, traces, until } from '../watching.fixture.ts';
 import { spawnTemporalWorker } from './spawn-temporal-worker.fixture.ts';
 import { openTemporalBench, type TemporalBench } from './temporal.fixture.ts';
 
@@ -29,23 +29,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const traces = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
-const of = (events: readonly LedgerRecord[], type: string): LedgerRecord[] =>
-  events.filter((event) => event.eventType === type);
 const spawn = (kill?: { point: string; at: number }) =>
   spawnTemporalWorker(bench.url, folder, { temporal: bench.temporal, leaseMs: 1500, ...(kill ? { kill } : {}) });
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await holds()); await sleep(20)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 const V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

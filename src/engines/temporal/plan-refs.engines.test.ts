@@ -7,7 +7,7 @@ import type { EngineRunRef, PlanRef } from '../../contracts/values.ts';
 import { canonicalJson } from '../../lib/canonical-json.ts';
 import { sha256Hex } from '../../lib/hash.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
-import { playbook } from '../native/native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
 import { openTemporalBench, type TemporalBench } from './temporal.fixture.ts';
 
 /** Starts runs, and works on none. */

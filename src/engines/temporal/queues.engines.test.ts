@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { folderArtifacts } from '../native/folder-artifacts.fixture.ts';
-import { playbook } from '../native/native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
+import { traces, until } from '../watching.fixture.ts';
 import { openTemporalBench, type TemporalBench } from './temporal.fixture.ts';
 
 let client: TemporalBench;
@@ -20,13 +21,6 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const traces = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
 const worker = (tenants: readonly string[]): Promise<TemporalBench> =>
   openTemporalBench({
     url: client.url,
@@ -36,12 +30,6 @@ const worker = (tenants: readonly string[]): Promise<TemporalBench> =>
     worker: { drainMs: 100 },
     onError: () => {},
   });
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await holds()); await sleep(20)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 test('a queue per tenant keeps a tenant’s work from workers that do not poll for it', async () => {
   const other = await worker(['elsewhere']);

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { EngineRunRef } from '../../contracts/values.ts';
 import { ENGINE_TOOL_FORMS } from '../../testing/engine-tools.ts';
-import { playbook } from '../native/native.fixture.ts';
+import { playbook } from '../test-bench.fixture.ts';
 import { openTemporalBench, type TemporalBench } from './temporal.fixture.ts';
 
 let bench: TemporalBench;

@@ -1,18 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { compiled } from '../../compiler/compile.fixture.ts';
-import type { LedgerRecord } from '../../contracts/envelope.ts';
 import type { EngineRunRef } from '../../contracts/values.ts';
 import { createNativeRuntime } from '../../runtime/create-native-runtime.ts';
 import { ENGINE_TOOL_FORMS, engineTools } from '../../testing/engine-tools.ts';
 import { memoryArtifacts } from '../../tools/call-context.fixture.ts';
 import { noopTool } from '../../tools/noop/noop-tool.ts';
-import { playbook, types } from '../native/native.fixture.ts';
+import { playbook, types } from '../test-bench.fixture.ts';
+import { of, traces, until } from '../watching.fixture.ts';
 import { openTemporalBench, type TemporalBench } from './temporal.fixture.ts';
 
 let bench: TemporalBench;
@@ -37,21 +36,6 @@ afterAll(async () => {
 });
 
 const fresh = (): string => join(folder, randomUUID());
-const traces = (file: string): string[] => {
-  try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean);
-  } catch {
-    return [];
-  }
-};
-const of = (events: readonly LedgerRecord[], type: string): LedgerRecord[] =>
-  events.filter((event) => event.eventType === type);
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 60_000; !(await holds()); await sleep(20)) {
-    if (Date.now() > end) throw new Error('it did not happen');
-  }
-}
 
 const seen = (ref: EngineRunRef, type: string): Promise<void> =>
   until(async () => types(await bench.store.readEvents(ref.runId)).includes(type));
