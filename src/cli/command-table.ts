@@ -186,10 +186,12 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     load: async () => (await import('./commands/retry.ts')).retry,
   },
   'skip-step': {
-    summary: 'Skip a step that has not started yet',
+    summary: 'Skip a step that is scheduled and has not begun',
     positionals: ['RUN', 'STEP'],
     flags: {},
     examples: ['runledger skip-step latest notify'],
+    notes:
+      'A step can be skipped while it waits: for a worker, for its admission, for a retry, or because the run is paused. `status` shows it as waiting. One that is not scheduled yet, runs or has ended is refused, and nothing changes. The run goes on behind it as if it had no result.',
     json: '{runId, stepId, skipped: true}',
     load: async () => (await import('./commands/skip-step.ts')).skipStep,
   },

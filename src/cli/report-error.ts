@@ -27,10 +27,11 @@ export interface Asked {
   readonly args?: Arguments | undefined;
 }
 
-/** The cure of the table with the names of this call in the place of those that stand for any. */
+/** What the thrower knew better (`next`), or the cure of the table with the names of this call in the place of those that stand for any. */
 function cureOf(code: ErrorCode, details: Readonly<Record<string, unknown>>, { command, args }: Asked): string {
   const { cure } = ERRORS[code];
-  const { runId } = details;
+  const { runId, next } = details;
+  if (typeof next === 'string') return next;
   if (code === 'USAGE') return command === undefined ? cure : `See runledger ${command} --help.`;
   if (typeof runId !== 'string' || args === undefined) return cure;
   return cure.replace('runledger status RUN', nextCommand(args, `status ${runId.slice(0, 8)}`));

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { AppError } from '../contracts/errors.ts';
 import type { EngineRunRef } from '../contracts/values.ts';
 import type { SignalRequest } from '../engines/engine.ts';
 import type { EngineRuntime } from '../runtime/engine-parts.ts';
 import type { Context } from './context.ts';
 import { namedRun } from './named-run.ts';
+import { signalRefusal } from './signal-refusal.ts';
 
 /** Sends a signal to the run that the name means; a refusal is an error with its reason. */
 export async function sendSignal(
@@ -13,11 +13,12 @@ export async function sendSignal(
   request: Omit<SignalRequest, 'signalId' | 'by'>,
   work = false,
 ): Promise<{ readonly runId: string; readonly ref: EngineRunRef; readonly runtime: EngineRuntime }> {
-  const { runId, engine } = await namedRun(context, name);
-  const runtime = await context.session.runtime({ work, engine });
+  const run = await namedRun(context, name);
+  const { runId, engine } = run;
+  // Work of other runs is the business of workers, and would keep this process for as long as it takes.
+  const runtime = await context.session.runtime({ work, engine, scope: { runs: [runId] } });
   const ref = runtime.engine.refOf({ runId });
   const answer = await runtime.engine.signal(ref, { ...request, signalId: randomUUID(), by: 'cli' });
-  if (!answer.accepted)
-    throw new AppError('SIGNAL_REJECTED', answer.reason ?? `The run does not take ${request.type} now.`, { runId });
+  if (!answer.accepted) throw await signalRefusal(context, run, { ...request, reason: answer.reason });
   return { runId, ref, runtime };
 }

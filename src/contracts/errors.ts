@@ -48,6 +48,13 @@ export const ERRORS = {
     exit: 66,
     cure: 'Check the run id and the database.',
   },
+  STEP_NOT_FOUND: {
+    cause: 'The run and its plan have no step of this name.',
+    http: 404,
+    retry: 'never',
+    exit: 66,
+    cure: 'See its steps: runledger status RUN.',
+  },
   RUN_EXISTS: {
     cause: 'Another run has this id.',
     http: 409,

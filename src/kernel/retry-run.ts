@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../contracts/errors.ts';
 import { isTerminal } from '../contracts/states.ts';
+import { didYouMean } from '../lib/closest-name.ts';
 import type { CommandOf } from './commands.ts';
 import type { Deciding } from './deciding.ts';
 import { stepNameOf } from './entity-path.ts';
@@ -48,7 +49,7 @@ function check(d: Deciding, { old, from, planRef }: CommandOf<'retryRun'>): Prob
     return refusal('INTERNAL', 'A retry needs the old run folded with all of its steps and results.');
   }
   if (from !== undefined && !d.plan.steps.has(from))
-    return refusal('INVALID_TRANSITION', `The plan has no step '${from}'.`);
+    return refusal('STEP_NOT_FOUND', `The plan has no step '${from}'${didYouMean(from, d.plan.steps.keys()) || '.'}`);
   if (from !== undefined) return undefined;
   const hash = old.run.planRef?.sha256;
   if (hash !== undefined && hash !== planRef['sha256']) {

@@ -6,6 +6,7 @@ import type { RunRow } from '../../store/sql/find-run.ts';
 import type { TaskLine } from '../../store/sql/task-lines.ts';
 import type { Command, Context } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { checkStepName } from '../named-step.ts';
 import { placeName } from '../place-name.ts';
 import { clean } from '../terminal.ts';
 
@@ -19,11 +20,23 @@ export const logs: Command = async (context) => {
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
   const reader = new LineReader(store, run);
-  const show = lineShower(context, run);
+  let shown = 0;
+  const shower = lineShower(context, run);
+  const show = (line: TaskLine, from: RunRow): void => {
+    if (shower(line, from)) shown++;
+  };
+  const step = args.text('step');
   if (!args.has('follow')) {
-    const found = await reader.read(show);
-    if (found === 0 && !terminal.json) terminal.note('The tasks of this run printed nothing.');
+    await reader.read(show);
+    if (shown === 0 && step !== undefined) await checkStepName(context, run, step, reader.children());
+    if (shown === 0 && !terminal.json)
+      terminal.note(`The tasks of this ${step === undefined ? 'run' : 'step'} printed nothing.`);
     return 0;
+  }
+  // One that goes on may start others, with steps of their own.
+  if (step !== undefined && run.status !== undefined && isTerminal(run.status)) {
+    await reader.findChildren();
+    await checkStepName(context, run, step, reader.children());
   }
   const stop = new AbortController();
   const leave = (): void => stop.abort();
@@ -58,9 +71,22 @@ class LineReader {
     this.#runs.push({ run, cursor: {} });
   }
 
+  /** The runs that the run started, as far as they were found. */
+  children(): RunRow[] {
+    return this.#runs.slice(1).map(({ run }) => run);
+  }
+
+  async findChildren(): Promise<void> {
+    // The list grows while it is walked: children of children are found as well.
+    for (const { run } of this.#runs) await this.#findChildrenOf(run);
+  }
+
+  async #findChildrenOf(run: RunRow): Promise<void> {
+    for (const child of await this.#store.listRuns({ parentRunId: run.runId, limit: PAGE })) this.#add(child);
+  }
+
   async read(show: (line: TaskLine, run: RunRow) => void): Promise<number> {
     let found = 0;
-    // The list grows while it is walked: children of children are found as well.
     for (const { run, cursor } of this.#runs) {
       for (;;) {
         const lines = await this.#store.readTaskLines(run.runId, cursor, PAGE);
@@ -71,24 +97,26 @@ class LineReader {
         found += lines.length;
         if (lines.length < PAGE) break;
       }
-      for (const child of await this.#store.listRuns({ parentRunId: run.runId, limit: PAGE })) this.#add(child);
+      await this.#findChildrenOf(run);
     }
     return found;
   }
 }
 
-function lineShower({ args, terminal }: Context, top: RunRow): (line: TaskLine, run: RunRow) => void {
+/** Prints a line if it is one of those that were asked for, and says whether it was. */
+function lineShower({ args, terminal }: Context, top: RunRow): (line: TaskLine, run: RunRow) => boolean {
   const only = args.text('step');
   return (line, run) => {
-    if (only !== undefined && line.stepId !== only && stepNameOf(line.stepId) !== only) return;
+    if (only !== undefined && line.stepId !== only && stepNameOf(line.stepId) !== only) return false;
     const { printedAt, stepId, entity, attempt, stream, line: text } = line;
     if (terminal.json) {
       terminal.print(JSON.stringify({ runId: run.runId, printedAt, stepId, entity, attempt, stream, line: text }));
-      return;
+      return true;
     }
     const from = run.runId === top.runId ? '' : `${clean(run.planId)} ${terminal.symbols.into} `;
     const head = `${printedAt.slice(11, 23)}  ${from}${placeName(entity)}`;
     const body = clean(text, 8000);
     terminal.print(`${terminal.paint('dim', head)} | ${stream === 'stderr' ? terminal.paint('yellow', body) : body}`);
+    return true;
   };
 }

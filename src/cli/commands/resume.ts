@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { AppError } from '../../contracts/errors.ts';
 import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
-import { nextCommand } from '../next-command.ts';
+import { signalRefusal } from '../signal-refusal.ts';
 import { taskLog } from '../task-log.ts';
 
 export const resume: Command = async (context) => {
@@ -12,17 +11,13 @@ export const resume: Command = async (context) => {
   const run = await namedRun(context, args.positionals[0]!);
   const { runId, status, engine } = run;
   if (status !== undefined && isTerminal(status))
-    throw new AppError(
-      'SIGNAL_REJECTED',
-      `Run ${runId.slice(0, 8)} is ${status}; to run it again: ${nextCommand(args, `retry ${runId.slice(0, 8)}`)}`,
-    );
+    throw await signalRefusal(context, run, { type: 'RESUME', reason: undefined });
   const logs = taskLog(args.has('logs'));
   const runtime = await session.runtime({ work: !args.has('detach'), engine, scope: { runs: [runId] }, log: logs.log });
   const ref = runtime.engine.refOf(run);
   if (status === 'PAUSED') {
     const answer = await runtime.engine.signal(ref, { signalId: randomUUID(), type: 'RESUME', by: 'cli' });
-    if (!answer.accepted)
-      throw new AppError('SIGNAL_REJECTED', answer.reason ?? 'The run does not take this signal now.');
+    if (!answer.accepted) throw await signalRefusal(context, run, { type: 'RESUME', reason: answer.reason });
   }
   // Work that a crash lost is put back; this changes nothing where none is missing.
   else await runtime.engine.repair(runId);

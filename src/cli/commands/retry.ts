@@ -4,6 +4,7 @@ import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
+import { checkStepName } from '../named-step.ts';
 import { nextCommand } from '../next-command.ts';
 import { taskLog } from '../task-log.ts';
 
@@ -21,8 +22,15 @@ export const retry: Command = async (context) => {
   if (old.status === undefined || !isTerminal(old.status))
     throw new AppError(
       'SIGNAL_REJECTED',
-      `Run ${short} has not ended; to go on with it: ${nextCommand(args, `resume ${short}`)}`,
+      `Run ${short} is ${old.status ?? 'PENDING'}: it has not ended, and only a run that has ended is retried.`,
+      { runId: old.runId, next: `To go on with it: ${nextCommand(args, `resume ${short}`)}` },
     );
+  if (old.status === 'COMPLETED' && from === undefined)
+    throw new AppError('SIGNAL_REJECTED', `Run ${short} is COMPLETED: nothing is left to do.`, {
+      runId: old.runId,
+      next: `To run it again from a step: ${nextCommand(args, `retry ${short} --from STEP`)}`,
+    });
+  if (from !== undefined && !latest) await checkStepName(context, old, from);
   const logs = taskLog(args.has('logs'));
   const runId = randomUUID();
   const { engine } = old;

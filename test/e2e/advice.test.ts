@@ -1,0 +1,135 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../setup/database.ts';
+import { builtCli, type CliEnd, runCli } from './cli.fixture.ts';
+
+// Each test starts many processes, on a machine that may have other things to do.
+vi.setConfig({ testTimeout: 120_000 });
+
+let database: TestDatabase;
+let folder: string;
+beforeAll(async () => {
+  builtCli();
+  database = await createTestDatabase();
+  folder = await mkdtemp(join(tmpdir(), 'runledger-advice-'));
+});
+afterAll(async () => {
+  await database.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const cli = (args: readonly string[], options: Parameters<typeof runCli>[1] = {}): Promise<CliEnd> =>
+  runCli(args, { cwd: folder, ...options, env: { DATABASE_URL: database.url, ...options.env } });
+async function playbook(name: string, workflow: string): Promise<string> {
+  const head = `apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: ${name}, version: "1"}\nworkflow:\n`;
+  await writeFile(join(folder, `${name}.yaml`), `${head}${workflow}`);
+  return `${name}.yaml`;
+}
+const THREE =
+  '  - {step: fetch, tool: {kind: noop}, next: {arcs: [{step: notify}]}}\n' +
+  '  - {step: notify, tool: {kind: noop}, next: {arcs: [{step: last}]}}\n' +
+  '  - {step: last, tool: {kind: noop, result: done}}\n';
+
+test('a step that the run does not have is refused wherever one is named, with the name that was meant', async () => {
+  await cli(['run', await playbook('three', THREE)]);
+  const wrong = [
+    ['result', 'latest', 'notfy'],
+    ['result', 'latest', 'notfy#2'],
+    ['logs', 'latest', '--step', 'notfy'],
+    ['logs', 'latest', '--step', 'notfy', '--follow'],
+    ['retry', 'latest', '--from', 'notfy'],
+    ['skip-step', 'latest', 'notfy'],
+  ];
+  for (const words of wrong) {
+    const { code, stderr } = await cli(words);
+    expect([code, stderr], words.join(' ')).toEqual([
+      66,
+      expect.stringMatching(/STEP_NOT_FOUND: Run [0-9a-f]{8} has no step 'notfy(#2)?'; did you mean 'notify'\?/),
+    ]);
+  }
+  // Nothing is near: then those that there are.
+  expect((await cli(['result', 'latest', 'something'])).stderr).toContain('it has fetch, notify, last.');
+  const quiet = await cli(['logs', 'latest', '--step', 'notify']);
+  expect([quiet.code, quiet.stderr]).toEqual([0, 'The tasks of this step printed nothing.\n']);
+  expect((await cli(['runs', '--json'])).stdout.match(/runId/g)).toHaveLength(1);
+});
+
+test('the steps of a sub-playbook may be named to logs', async () => {
+  await playbook('inner', '  - {step: deep, tool: {kind: noop}}\n');
+  await cli(['run', await playbook('outer', '  - {step: call, tool: {kind: playbook, path: inner.yaml}}\n')]);
+  expect((await cli(['logs', 'latest', '--step', 'deep'])).code).toBe(0);
+  expect((await cli(['logs', 'latest', '--step', 'deep', '--follow'])).code).toBe(0);
+  expect((await cli(['logs', 'latest', '--step', 'depe'])).stderr).toContain("did you mean 'deep'");
+});
+
+test('skip-step skips what waits, and says of anything else what state it is in and what would work', async () => {
+  await playbook('skips', THREE);
+  await cli(['run', 'skips.yaml', '--detach']);
+  const early = await cli(['skip-step', 'latest', 'notify']);
+  expect([early.code, early.stderr]).toEqual([65, expect.stringMatching(/'notify' of run \S+ is not scheduled yet/)]);
+  expect(early.stderr).toMatch(/next: Try again when it is waiting in runledger status/);
+  expect((await cli(['skip-step', 'latest', 'fetch'])).stdout).toMatch(/^Step fetch of run \S+ is skipped\.$/m);
+  const again = await cli(['skip-step', 'latest', 'fetch']);
+  expect(again.stderr).toMatch(/Step 'fetch' of run \S+ is SKIPPED: it has ended, and cannot be skipped/);
+  expect((await cli(['resume', 'latest'])).code).toBe(0);
+  const late = await cli(['skip-step', 'latest', 'notify']);
+  expect(late.stderr).toMatch(/Run \S+ is COMPLETED: it has no step left to skip.\nnext: .*retry \S+ --from notify/);
+});
+
+test('a step that runs is not skipped, and the way to end it is named', async () => {
+  const file = await playbook('busy', "  - {step: wait, tool: {kind: shell, cmds: ['echo begun; sleep 600']}}\n");
+  let refused: Promise<CliEnd> | undefined;
+  const run = await cli(['run', file, '--logs'], {
+    watch: (stdout, signal) => {
+      if (!stdout.includes('begun') || refused) return;
+      refused = skipWhenStarted();
+      void refused.finally(() => signal('SIGTERM'));
+    },
+  });
+  expect(run.code).toBe(143);
+  const { stderr } = (await refused)!;
+  expect(stderr).toMatch(/Step 'wait' of run \S+ is RUNNING: a step that has begun cannot be skipped\./);
+  expect(stderr).toMatch(/next: Let it end, or end the run: runledger cancel [0-9a-f]{8}/);
+});
+
+/** A step prints before the log knows that it has begun. */
+async function skipWhenStarted(): Promise<CliEnd> {
+  for (let left = 100; left > 0; left--) {
+    const { stdout } = await cli(['events', 'latest', '--type', 'StepStarted']);
+    if (stdout !== '') break;
+  }
+  return cli(['skip-step', 'latest', 'wait']);
+}
+
+test('cancel leaves work alone that belongs to other runs of the same database', async () => {
+  const file = await playbook('other', '  - {step: alone, tool: {kind: noop}}\n');
+  const other = JSON.parse((await cli(['run', file, '--detach', '--json'])).stdout).runId;
+  await cli(['run', file, '--detach']);
+  expect((await cli(['cancel', 'latest'])).stdout).toContain('CANCELLED');
+  const { snapshot } = JSON.parse((await cli(['status', other, '--json'])).stdout);
+  expect(snapshot.steps).toMatchObject([{ stepId: 'alone', status: 'PENDING' }]);
+});
+
+test('a signal that the run does not take names its state and what would work', async () => {
+  await cli(['run', await playbook('ended', THREE)]);
+  for (const verb of ['pause', 'cancel', 'resume']) {
+    const { code, stderr } = await cli([verb, 'latest']);
+    expect([code, stderr], verb).toEqual([
+      65,
+      expect.stringMatching(/Run \S+ is COMPLETED: .*\nnext: To run it again: runledger retry [0-9a-f]{8} --from STEP/),
+    ]);
+  }
+  expect((await cli(['retry', 'latest'])).stderr).toMatch(/is COMPLETED: .*\nnext: .*retry [0-9a-f]{8} --from STEP/);
+  await cli(['run', 'ended.yaml', '--detach']);
+  expect((await cli(['retry', 'latest'])).stderr).toMatch(/is RUNNING: .*\nnext: .*runledger resume [0-9a-f]{8}/);
+  expect((await cli(['pause', 'latest'])).code).toBe(0);
+  const twice = await cli(['pause', 'latest', '--json']);
+  expect(JSON.parse(twice.stderr).error).toMatchObject({
+    code: 'SIGNAL_REJECTED',
+    message: expect.stringContaining('is paused already'),
+    next: expect.stringMatching(/runledger resume [0-9a-f]{8}$/),
+  });
+  expect((await cli(['cancel', 'latest'])).code).toBe(0);
+});
