@@ -79,14 +79,17 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: {
       explain: { summary: 'Describe the flow in words' },
       graph: { summary: 'Draw the flow', value: 'mermaid|dot' },
-      engine: { summary: 'Say whether an engine can run it: temporal, conductor, native or mock', value: 'ENGINE' },
+      engine: {
+        summary: 'Say whether an engine can do what it asks for: native, temporal, conductor or mock',
+        value: 'ENGINE',
+      },
       strict: { summary: 'Treat warnings as problems' },
     },
     examples: [
       'runledger compile examples/branches.yaml --explain',
       'runledger compile examples/branches.yaml --graph mermaid',
     ],
-    json: '{planRef, plan, children: [planRef], warnings: [problem], engine?, reports?}',
+    json: '{planRef, plan, children: [planRef], warnings: [problem], engine?, runnable?: whether this version can start runs there, reports?}',
     load: async () => (await import('./commands/compile.ts')).compile,
   },
   runs: {
@@ -273,7 +276,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     flags: { fix: { summary: 'Mend what can be mended without losing anything' } },
     examples: ['runledger doctor', 'runledger doctor --fix'],
     notes:
-      'Looks at Node, the configuration, the folder and its disk, the binaries of the embedded Postgres, the database and its schema, alerts, Python, and at runs that are stuck: work that was lost, leases of workers that died, units that fail again and again. --fix restores library links, migrates the schema, makes lost work again from the log and frees abandoned leases.',
+      'Looks at Node, the configuration, the file of secrets, the folder and its disk, the binaries of the embedded Postgres, the database and its schema, alerts, Python, and at runs that are stuck: work that was lost, leases of workers that died, units that fail again and again. --fix closes the file of secrets to others, restores library links, migrates the schema, makes lost work again from the log and frees abandoned leases.',
     json: '{ok, findings: [{check, ok, says, cure?, fixed?}]}',
     load: async () => (await import('./commands/doctor.ts')).doctor,
   },

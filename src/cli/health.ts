@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { access, constants, statfs } from 'node:fs/promises';
+import { access, chmod, constants, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { AppError, ERRORS } from '../contracts/errors.ts';
 import type { Context } from './context.ts';
 import { databaseName } from './database-name.ts';
-import { nextCommand } from './next-command.ts';
+import { nextCommand, shellWord } from './next-command.ts';
 
 /** What one look found. `fix` mends it and says how; without one a person has to act. */
 export interface Finding {
@@ -31,6 +31,27 @@ export async function configuration({ session }: Context): Promise<Finding[]> {
   const { configFile, tools } = await session.settings();
   const own = tools.length === 0 ? '' : `, tools: ${tools.map(({ kind }) => kind).join(', ')}`;
   return [{ check: 'configuration', ok: true, says: `${configFile ?? 'no file, defaults'}${own}` }];
+}
+
+/** The file of secrets, if there is one: what would stop the first task that needs a secret. */
+export async function secrets({ session }: Context): Promise<Finding[]> {
+  const { secretsFile: file, scope } = await session.settings();
+  if (file === undefined) return [];
+  const { FileSecretsProvider } = await import('../tools/secrets/file-provider.ts');
+  try {
+    await new FileSecretsProvider(file).resolve([], scope);
+    return [{ check: 'secrets', ok: true, says: file }];
+  } catch (error) {
+    const { mode } = await stat(file).catch(() => ({ mode: 0 }));
+    const isOpen = process.platform !== 'win32' && (mode & 0o077) !== 0;
+    const says = isOpen ? `${file} can be read by others (mode ${(mode & 0o777).toString(8)})` : messageOf(error);
+    if (!isOpen) return [{ check: 'secrets', ok: false, says, cure: ERRORS.CONFIG_INVALID.cure }];
+    const close = async (): Promise<string> => {
+      await chmod(file, 0o600);
+      return 'only you can read it now; whoever could read it before may know its secrets';
+    };
+    return [{ check: 'secrets', ok: false, says, cure: `chmod 600 ${shellWord(file)}`, fix: close }];
+  }
 }
 
 /** The folder of the embedded database and of large results. */
@@ -147,6 +168,9 @@ export async function guarded(check: Check, context: Context): Promise<Finding[]
     return await check(context);
   } catch (error) {
     const code = error instanceof AppError ? error.code : 'INTERNAL';
-    return [{ check: check.name, ok: false, says: `${code}: ${(error as Error).message}`, cure: ERRORS[code].cure }];
+    return [{ check: check.name, ok: false, says: messageOf(error), cure: ERRORS[code].cure }];
   }
 }
+
+const messageOf = (error: unknown): string =>
+  `${error instanceof AppError ? error.code : 'INTERNAL'}: ${(error as Error).message}`;

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -132,4 +132,86 @@ test('a signal that the run does not take names its state and what would work', 
     next: expect.stringMatching(/runledger resume [0-9a-f]{8}$/),
   });
   expect((await cli(['cancel', 'latest'])).code).toBe(0);
+});
+
+test('verify says of a file that is no log what it expects and how to make one, and of a part that it is one', async () => {
+  await cli(['run', await playbook('proven', THREE)]);
+  const view = await cli(['events', 'latest', '--canonical', '--json']);
+  const whole = await cli(['events', 'latest', '--json']);
+  const texts = { yaml: 'a: b\n', empty: '\n', other: '{"a": 1}\n', view: view.stdout, shown: '[\n  {}\n]\n' };
+  for (const [name, text] of Object.entries(texts)) {
+    await writeFile(join(folder, `${name}.jsonl`), text);
+    const { code, stderr } = await cli(['verify', `${name}.jsonl`]);
+    expect([code, stderr], name).toEqual([
+      65,
+      expect.stringMatching(
+        /SCHEMA_VALIDATION_FAILED: \w+\.jsonl is not a log: .*\nnext: .*runledger events RUN --json > /,
+      ),
+    ]);
+  }
+  expect((await cli(['verify', '-'], { input: whole.stdout })).stdout).toContain('standard input: the chain of');
+  const [, ...late] = whole.stdout.split('\n');
+  const part = await cli(['verify', '-'], { input: late.join('\n') });
+  expect(part.stderr).toMatch(
+    /CHAIN_BROKEN: standard input: event 1 was removed.*\nnext: Only a whole log can be checked/,
+  );
+  const cut = await cli(['verify', '-'], { input: `${whole.stdout.trim()}x` });
+  expect(cut.stderr).toMatch(/CHAIN_BROKEN: .* is not JSON/);
+});
+
+test('compile says of an engine that nothing can be started on that this is so', async () => {
+  const file = await playbook('anywhere', THREE);
+  for (const engine of ['conductor', 'mock']) {
+    expect((await cli(['compile', file, '--engine', engine])).stdout).toMatch(/no (run can be|run is) started there/);
+    const told = JSON.parse((await cli(['compile', file, '--engine', engine, '--json'])).stdout);
+    expect(told).toMatchObject({ engine, runnable: false, reports: [{ status: 'VALID' }] });
+  }
+  const { stdout } = await cli(['compile', file, '--engine', 'native']);
+  expect(stdout).toMatch(/native VALID anywhere\n$/);
+});
+
+test('doctor names a configuration that cannot be read once, and goes on with what needs none', async () => {
+  const { code, stdout } = await cli(['doctor'], { env: { RUNLEDGER_ENGINE: 'steam' } });
+  expect(code).toBe(1);
+  expect(stdout.match(/CONFIG_INVALID/g)).toHaveLength(1);
+  expect(stdout).toMatch(/node: v/);
+  expect(stdout).toMatch(/python: /);
+});
+
+test('doctor finds a file of secrets that others can read, and closes it when it is asked to', async () => {
+  const file = join(folder, 'secrets.json');
+  await writeFile(file, '{"api_token": "s3cret"}');
+  await chmod(file, 0o644);
+  const env = { RUNLEDGER_SECRETS_FILE: file };
+  const found = await cli(['doctor'], { env });
+  expect(found.code).toBe(1);
+  expect(found.stdout).toContain(`secrets: ${file} can be read by others (mode 644)\n  next: chmod 600 ${file}`);
+  await cli(['doctor', '--fix'], { env });
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  expect((await cli(['doctor'], { env })).stdout).toContain(`secrets: ${file}\n`);
+  await writeFile(file, '{"api_token": ');
+  expect((await cli(['doctor'], { env })).stdout).toMatch(/secrets: CONFIG_INVALID: .* is not JSON/);
+});
+
+test('runs tells two plans of one name and version apart, and only then', async () => {
+  const file = await playbook('changing', THREE);
+  await cli(['run', file]);
+  await cli(['run', file]);
+  expect((await cli(['runs', '--plan', 'changing'])).stdout).not.toContain('plan ');
+  await playbook('changing', THREE.replace('result: done', 'result: changed'));
+  const { stdout } = await cli(['run', file]);
+  const hash = /plan ([0-9a-f]{12})/.exec(stdout)?.[1];
+  const listed = (await cli(['runs', '--plan', 'changing'])).stdout;
+  expect(new Set([...listed.matchAll(/changing 1 {2}plan ([0-9a-f]{12})/g)].map(([, found]) => found)).size).toBe(2);
+  expect(listed).toContain(`plan ${hash}`);
+  expect((await cli(['status', 'latest'])).stdout).toContain(`changing 1  plan ${hash}`);
+});
+
+test('the events of a loop name the item of each iteration, whichever of them are asked for', async () => {
+  const loop = '  - {step: each, loop: {in: [Rome, {code: 7}], iterator: city}, tool: {kind: noop}}\n';
+  await cli(['run', await playbook('items', loop)]);
+  const { stdout } = await cli(['events', 'latest', '--type', 'LoopIterationDone']);
+  expect(stdout).toMatch(/each\/0 +city: Rome/);
+  expect(stdout).toMatch(/each\/1 +city: \{"code":7\}/);
+  expect((await cli(['events', 'latest', '--follow'])).stdout).toMatch(/LoopIterationStarted +each\/0 +city: Rome/);
 });

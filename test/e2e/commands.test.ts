@@ -242,7 +242,7 @@ test('what is wrong is told from what is odd, and advice names what was asked ab
   expect((await cli(['rum'])).stderr).toContain('next: See runledger --help.');
   const id = idOf(await cli(['run', 'odd.yaml', '--json'])).slice(0, 8);
   const lost = await cli(['result', 'latest', 'nothing']);
-  expect(lost.stderr).toContain(`next: See which steps have ended: runledger status ${id}.`);
+  expect(lost.stderr).toContain(`next: See its steps: runledger status ${id}.`);
   const type = await cli(['events', 'latest', '--type', 'StepComplete']);
   expect(type).toMatchObject({ code: 64, stderr: expect.stringContaining("did you mean 'StepCompleted'?") });
   expect((await cli(['events', 'latest', '--type', 'runcompleted'])).stdout).toContain('RunCompleted');

@@ -1,20 +1,36 @@
 import type { Command } from '../context.ts';
-import { alerts, binaries, configuration, database, type Finding, folder, guarded, node, python } from '../health.ts';
+import {
+  alerts,
+  binaries,
+  configuration,
+  database,
+  type Finding,
+  folder,
+  guarded,
+  node,
+  python,
+  secrets,
+} from '../health.ts';
 import { nextCommand } from '../next-command.ts';
 import { work } from '../stuck-work.ts';
 import { clean } from '../terminal.ts';
 
 /** In this order: what is found later can only be seen once what comes before is well. */
-const CHECKS = [node, configuration, folder, binaries, database, work, alerts, python];
+const CHECKS = [node, configuration, secrets, folder, binaries, database, work, alerts, python];
+/** What needs no configuration; the others would all say again that it cannot be read. */
+const WITHOUT_CONFIGURATION: readonly unknown[] = [node, python];
 
 export const doctor: Command = async (context) => {
   const { args, terminal } = context;
   const findings: Told[] = [];
   let isDatabaseWell = true;
+  let isConfigured = true;
   for (const check of CHECKS) {
     if (!isDatabaseWell && (check === work || check === alerts)) continue;
+    if (!isConfigured && !WITHOUT_CONFIGURATION.includes(check)) continue;
     for (const finding of await guarded(check, context)) {
       const told: Told = args.has('fix') ? await mend(finding) : finding;
+      if (check === configuration) isConfigured = told.ok;
       if (check === database) isDatabaseWell = told.ok || told.fixed !== undefined;
       findings.push(told);
     }

@@ -6,6 +6,7 @@ import { canonicalView } from '../../kernel/canonical-view.ts';
 import { closestName } from '../../lib/closest-name.ts';
 import type { Command, Context } from '../context.ts';
 import { eventPhrase } from '../event-phrase.ts';
+import { LoopItems } from '../loop-items.ts';
 import { namedRun } from '../named-run.ts';
 import { placeName } from '../place-name.ts';
 import { clean, crop, pad } from '../terminal.ts';
@@ -13,18 +14,20 @@ import { clean, crop, pad } from '../terminal.ts';
 const PAGE = 1000;
 
 export const events: Command = async (context) => {
-  const { args, session } = context;
+  const { args, terminal, session } = context;
   const afterSeq = args.count('after') ?? 0;
   const types = args.list('type').map(typeOf);
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
+  const items = terminal.json ? new LoopItems() : await LoopItems.of(store, run.runId);
   if (args.has('follow')) {
     const stop = new AbortController();
     const leave = (): void => stop.abort();
     process.once('SIGINT', leave);
     process.once('SIGTERM', leave);
     for await (const record of store.follow(run.runId, { afterSeq, signal: stop.signal })) {
-      if (types.length === 0 || types.includes(record.eventType)) show(context, record);
+      items.take(record);
+      if (types.length === 0 || types.includes(record.eventType)) show(context, record, items);
       if (ENDS.includes(record.eventType)) break;
       const now = record.runSeq >= run.lastSeq ? await store.findRun(run.runId) : undefined;
       if (now?.status && isTerminal(now.status) && record.runSeq >= now.lastSeq) break;
@@ -37,7 +40,7 @@ export const events: Command = async (context) => {
       limit: PAGE,
       ...(types.length === 0 ? {} : { types }),
     });
-    for (const record of page) show(context, record);
+    for (const record of page) show(context, record, items);
     if (page.length < PAGE) return 0;
     after = page.at(-1)!.runSeq;
   }
@@ -53,14 +56,15 @@ function typeOf(text: string): string {
 
 const ENDS = ['RunCompleted', 'RunFailed', 'RunCancelled'];
 
-function show({ args, terminal }: Context, record: LedgerRecord): void {
+function show({ args, terminal }: Context, record: LedgerRecord, items: LoopItems): void {
   const isCanonical = args.has('canonical');
   if (terminal.json) {
     for (const line of isCanonical ? canonicalView(record) : [record]) terminal.print(JSON.stringify(line));
     return;
   }
   const { runSeq, persistedAt, eventType, entity, stepId, payload } = record;
-  const phrase = record.erased ? 'erased' : eventPhrase(eventType, payload ?? {});
+  const said = record.erased ? 'erased' : eventPhrase(eventType, payload ?? {});
+  const phrase = [items.phrase(record), said].filter((words) => words).join('  ');
   const place = clean(entity ?? stepId ?? '');
   if (isCanonical) for (const { timestamp, event_type: name } of canonicalView(record)) print(timestamp, name);
   else print(persistedAt, eventType);

@@ -3,6 +3,7 @@ import { RUN_STATUSES, type RunStatus } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { nextCommand, shellWord } from '../next-command.ts';
 import type { Arguments } from '../parse-command.ts';
+import { tellingHashes } from '../telling-hashes.ts';
 import { type Color, clean, table } from '../terminal.ts';
 
 const PAGE = 20;
@@ -37,12 +38,14 @@ export const runs: Command = async ({ args, terminal, session }) => {
     terminal.print('No runs.');
     return 0;
   }
+  const hashes = await tellingHashes(store, page);
   const isNarrow = process.stdout.isTTY && terminal.columns < 60;
   const rows = page.map((run) => {
     const status = run.status ?? 'PENDING';
     const color = COLORS[status];
     const created = run.createdAt.slice(0, 19).replace('T', ' ');
-    const plan = `${clean(run.planId)} ${clean(run.planVersion)}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf.slice(0, 8)}`}`;
+    const hash = hashes.get(run.runId);
+    const plan = `${clean(run.planId)} ${clean(run.planVersion)}${hash === undefined ? '' : `  plan ${hash}`}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf.slice(0, 8)}`}`;
     return [
       run.runId.slice(0, 8),
       color ? terminal.paint(color, status) : status,

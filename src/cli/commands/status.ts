@@ -32,6 +32,7 @@ export const status: Command = async (context) => {
       now = Date.parse(event.emittedAt);
     }
   }
+  const plan = tree.planRef === undefined ? '' : `  plan ${tree.planRef.sha256.slice(0, 12)}`;
   const took = snapshot.totalDurationMs === undefined ? '' : ` in ${duration(snapshot.totalDurationMs)}`;
   // Only the native engine keeps its work here.
   const idle = asOf === undefined && run.engine === 'native' ? await idleSteps(store, tree) : [];
@@ -44,7 +45,7 @@ export const status: Command = async (context) => {
   const failed = tree.error?.stepId === undefined ? undefined : tree.steps.get(tree.error.stepId);
   if (failed?.note !== undefined) failed.note = tree.error!.code;
   const state = isInterrupted ? `${snapshot.status}, interrupted: nobody works on it` : snapshot.status;
-  terminal.print(`${terminal.paint('bold', state)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}`);
+  terminal.print(`${terminal.paint('bold', state)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}${plan}`);
   terminal.print(
     `run ${run.runId}${run.parentRunId === undefined ? '' : `  started by ${run.parentRunId}`}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf}`}`,
   );

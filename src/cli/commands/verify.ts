@@ -4,18 +4,18 @@ import { readText } from '../../runtime/playbook-files.ts';
 import { type ExpectedHead, verifyChain } from '../../store/verify-chain.ts';
 import type { Command, Context } from '../context.ts';
 import { namedRun } from '../named-run.ts';
+import { nextCommand } from '../next-command.ts';
 import { readLog } from '../read-log.ts';
 
 export const verify: Command = async (context) => {
   const { args, terminal } = context;
   const name = args.positionals[0]!;
-  const { what, records, expected } = isFile(name) ? fromFile(name) : await fromStore(context, name);
+  const { what, records, expected } = isFile(name) ? fromFile(context, name) : await fromStore(context, name);
   const report = verifyChain(records, expected);
   if (!report.ok) {
-    // The message names the event itself, where it has a number.
-    const place = report.runSeq === undefined ? `record ${report.index + 1} was ${report.problem}: ` : '';
-    throw new AppError('CHAIN_BROKEN', `${what}: ${place}${report.message}`, {
+    throw new AppError('CHAIN_BROKEN', `${what}: ${report.message}`, {
       problems: [{ index: report.index, runSeq: report.runSeq, problem: report.problem }],
+      ...(beginsLate(records) ? { next: `Only a whole log can be checked. ${howToMake(context)}` } : {}),
     });
   }
   const { head, erased } = report;
@@ -46,19 +46,36 @@ async function fromStore(context: Context, name: string): Promise<Log> {
   return { what: `run ${run.runId}`, records, ...expected };
 }
 
-function fromFile(file: string): Log {
+function fromFile(context: Context, file: string): Log {
+  const what = file === '-' ? 'standard input' : file;
   const lines = readText(file)
     .split('\n')
     .filter((line) => line.trim() !== '');
-  if (lines.length === 0) throw new AppError('CHAIN_BROKEN', `${file} holds no events.`);
+  const noLog = (problem: string): AppError =>
+    new AppError('SCHEMA_VALIDATION_FAILED', `${what} is not a log: ${problem}.`, {
+      next: `A log has the record of one event in each line, with its proof. ${howToMake(context)}`,
+    });
+  if (lines.length === 0) throw noLog('it is empty');
   const records = lines.map((line, i): unknown => {
     try {
       return JSON.parse(line);
     } catch {
-      throw new AppError('CHAIN_BROKEN', `${file}: line ${i + 1} is not JSON.`);
+      // What begins as a log was one.
+      if (i === 0) throw noLog('its first line is not JSON');
+      throw new AppError('CHAIN_BROKEN', `${what}: line ${i + 1} is not JSON.`);
     }
   });
-  return { what: file, records };
+  if (!isRecord(records[0])) throw noLog('its first line is not the record of an event');
+  return { what, records };
 }
+
+/** The view of the canonical taxonomy, and whatever else is JSON, has no proof. */
+const isRecord = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && 'runSeq' in value && 'proof' in value;
+
+const beginsLate = ([first]: readonly unknown[]): boolean => Number((first as { runSeq?: unknown }).runSeq) > 1;
+
+/** Without --after and --type, which leave events out, and without --canonical. */
+const howToMake = ({ args }: Context): string => `To make one: ${nextCommand(args, 'events RUN --json')} > run.jsonl`;
 
 const isFile = (name: string): boolean => name === '-' || /[/\\]|\.jsonl?$/.test(name) || existsSync(name);
