@@ -52,6 +52,25 @@ test('scripts answer by step, by task and by tool, in a list one after the other
   expect(elapsedMs).toBe(100 + 10_000 + 100);
 });
 
+test('a script for something that the plan does not have is refused, with the name that was meant', () => {
+  const plan = buildPlan([{ stepId: 'charge', tasks: [{ name: 'get', kind: 'http', with: {} }] }]);
+  const ok = { ok: 1 };
+  for (const [name, meant] of [
+    ['chrage', 'charge'],
+    ['charge/gte', 'charge/get'],
+    ['htpp', 'http'],
+  ] as const) {
+    expect(() => simulate(plan, { scripts: { [name]: ok } })).toThrow(
+      expect.objectContaining({
+        code: 'STEP_NOT_FOUND',
+        message: expect.stringContaining(`did you mean '${meant}'`),
+      }),
+    );
+  }
+  expect(() => simulate(plan, { scripts: { something: ok } })).toThrow('it has the steps charge.');
+  expect(simulate(plan, { scripts: { charge: ok, http: ok, 'charge/get': ok } }).snapshot.status).toBe('COMPLETED');
+});
+
 test('days of waiting take no time', () => {
   const plan = buildPlan([{ stepId: 'ask' }]);
   const wait = { kind: 'approval', outcome: 'approved', result: 'yes' } as const;

@@ -25,6 +25,7 @@ import type { PipelineContext } from '../kernel/pipeline-scope.ts';
 import { resumePipeline } from '../kernel/pipeline-state.ts';
 import { initialState, type RunState } from '../kernel/state.ts';
 import { toSnapshot } from '../kernel/to-snapshot.ts';
+import { checkScripts } from './check-scripts.ts';
 import { runStarted, TEST_CONTEXT, TEST_PLAN_REF } from './record-log.ts';
 import { calledTask, type Script, type SimulatedCall, type SimulatedOutcome, taskOutcome } from './simulated-call.ts';
 import { SimulatedUnit, unitKey } from './simulated-unit.ts';
@@ -34,7 +35,10 @@ import { seededRandom, VirtualClock } from './virtual-clock.ts';
 export interface SimulatorOptions {
   readonly runId?: string;
   readonly workload?: Record<string, unknown>;
-  /** Scripts by `step/task`, by step or by tool; what has none succeeds with its `result` field, or null. */
+  /**
+   * Scripts by `step/task`, by step or by tool; what has none succeeds with its `result` field, or null. A name that the plan does
+   * not have is refused with STEP_NOT_FOUND.
+   */
   readonly scripts?: Readonly<Record<string, Script>>;
   /** Things that people do, at a time after the start. */
   readonly signals?: readonly {
@@ -92,6 +96,7 @@ class Simulator {
   #graceStarted = false;
 
   constructor(plan: Plan, options: SimulatorOptions) {
+    checkScripts(plan, Object.keys(options.scripts ?? {}));
     this.#plan = plan;
     this.#options = options;
     this.#runId = options.runId ?? 'run-1';
