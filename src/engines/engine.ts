@@ -41,7 +41,13 @@ export interface StartOptions {
   readonly triggeredBy?: string;
   readonly trigger?: { readonly type: 'manual' | 'schedule' | 'webhook' | 'api'; readonly ref?: string };
   readonly runRequestId?: string;
-  readonly parent?: { readonly runId: string; readonly stepId: string; readonly entity: string };
+  readonly parent?: {
+    readonly runId: string;
+    readonly stepId: string;
+    readonly entity: string;
+    /** The child of the same call in the first run of the parent's chain of retries, where that is another one. */
+    readonly rootRunId?: string;
+  };
   /** Overload mode DELAY: the first step is not handed out before. */
   readonly notBefore?: string;
 }

@@ -15,6 +15,7 @@ import type { RunIdentity } from '../store/sql/read-events.ts';
 import { stampEvent } from '../store/stamp-event.ts';
 import type { Store } from '../store/store.ts';
 import type { Lease, NewWork } from '../store/work.ts';
+import { firstChildRunId } from '../worker/child-call.ts';
 import { expectStored, RunView } from '../worker/run-view.ts';
 import { storeResult } from '../worker/store-result.ts';
 import { checkCapabilities } from './check-capabilities.ts';
@@ -212,18 +213,25 @@ export class LedgerEngine implements Engine {
 
   /** The child that a parked step waits for. */
   async startChild(view: RunView, wait: WaitState): Promise<void> {
-    const { child, workload } = (wait.details ?? {}) as {
+    const { child, workload, entity } = (wait.details ?? {}) as {
       child: { path: string; sha256?: string };
       workload?: Record<string, unknown>;
+      entity: string;
     };
     const planRef = await this.#ports.plans.childRef(child);
     const { tenantId, projectId, environmentId, runId } = view.run;
+    const rootRunId = firstChildRunId(view.state.run.rootRunId ?? runId, entity);
     await this.startRun(
       planRef,
       { tenantId, projectId, environmentId, runId: wait.childRunId!, targetAdapter: this.#placement.engine },
       {
         ...(workload === undefined ? {} : { workload }),
-        parent: { runId, stepId: wait.stepId, entity: wait.entity },
+        parent: {
+          runId,
+          stepId: wait.stepId,
+          entity: wait.entity,
+          ...(rootRunId === wait.childRunId ? {} : { rootRunId }),
+        },
         trigger: { type: 'api' },
       },
     );
@@ -395,5 +403,6 @@ function requestFields(
     ...(parent === undefined
       ? {}
       : { parentRunId: parent.runId, parentStepId: parent.stepId, parentEntity: parent.entity }),
+    ...(parent?.rootRunId === undefined ? {} : { rootRunId: parent.rootRunId }),
   };
 }

@@ -43,6 +43,8 @@ export interface RequestFields {
   readonly parentRunId?: string;
   readonly parentStepId?: string;
   readonly parentEntity?: string;
+  /** The first run of the chain of retries that this one belongs to: effects of the run's own scope have its id in their keys. */
+  readonly rootRunId?: string;
 }
 
 /** What admission control said. REJECT creates no run, so it is no decision of the kernel. */

@@ -176,6 +176,7 @@ const REQUEST_FIELDS = [
   'parentRunId',
   'parentStepId',
   'parentEntity',
+  'rootRunId',
 ] as const;
 
 function requestPayload(command: CommandOf<'request' | 'retryRun'>): Record<string, unknown> {

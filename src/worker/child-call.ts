@@ -58,6 +58,14 @@ export async function callChild({ host, artifacts, redactor, task, input, place 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/**
+ * The child that the call had when it was made for the first time, in the first run of a chain of retries and at the first attempt. A
+ * later child stands for the same call: under this id it finds what became of the writes of the one before.
+ */
+export function firstChildRunId(rootRunId: string, entity: string): string {
+  return childRunIdOf({ runId: rootRunId, entity: entity.replace(/@\d+$/, '@1'), attempt: 1 });
+}
+
 /** A UUID that follows from the call: the same call has the same child. */
 function childRunIdOf(place: Pick<CallPlace, 'runId' | 'entity' | 'attempt'>): string {
   const hash = createHash('sha256').update(`${place.runId}|${place.entity}|${place.attempt}`).digest('hex');
