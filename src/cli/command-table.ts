@@ -61,7 +61,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
     ],
     notes:
       'Ctrl-C pauses the run and waits for the steps in flight; Ctrl-C again hands them back and leaves at once. `resume` takes up either.',
-    json: '{runId, status, planId, planVersion, durationMs, result?, error?: {category, code, message, retryable, stepId?}, steps: [{stepId, status: waiting|running|done|failed|skipped, attempt, durationMs?, loop?: {ended, failed}}]}; interrupted: {runId, status, interrupted: true}; waiting for `settle`: {runId, status, openWrites: [{runId, step, operation?, target?}]}; with --detach: {runId, status}',
+    json: '{runId, status, planId, planVersion, durationMs, result?, error?: {category, code, message, retryable, stepId?}, steps: [{stepId, status: waiting|running|done|failed|skipped, attempt, durationMs?, loop?: {ended, failed}, receipts?: {count, runId}}], unknownWrites?: [{runId, step, operation?, target?}]}; interrupted: {runId, status, interrupted: true}; waiting for `settle`: {runId, status, openWrites: [{runId, step, operation?, target?}]}; with --detach: {runId, status}',
     load: async () => (await import('./commands/run.ts')).run,
   },
   init: {
@@ -214,7 +214,7 @@ export const COMMANDS: Readonly<Record<string, CommandRow>> = {
       'runledger settle latest --give-up --reason "the customer cancelled"',
     ],
     notes:
-      'A worker that dies between sending a write and recording its answer leaves a write of which nobody knows whether it happened. Where the destination cannot be asked, the step waits for a person: `run` and `resume` leave with exit code 75 and say so. Look at the destination, answer, and go on with `resume`; workers elsewhere go on at once. STEP is needed where several writes are open; `step/3` names an iteration.',
+      'A worker that dies between sending a write and recording its answer leaves a write of which nobody knows whether it happened. Where the destination cannot be asked, the step waits for a person: `run` and `resume` leave with exit code 75 and say so. Look at the destination, answer, and go on with `resume`; workers elsewhere go on at once. A run that has failed does not wait: its `retry` asks. STEP is needed where several writes are open; `step/3` names an iteration.',
     json: '{runId, step, answer: happened|send-again|give-up}',
     load: async () => (await import('./commands/settle.ts')).settle,
   },

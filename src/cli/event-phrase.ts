@@ -92,7 +92,13 @@ const PHRASES: Readonly<Record<string, (payload: Payload) => Words>> = {
   CtxPatched: ({ set }) => [`ctx.${keysOf(set).replaceAll(', ', ', ctx.')}`],
   ResultManifestUpdated: ({ parts }) => [labelled('parts:', parts)],
   EffectAttempted: (payload) => [effectOf(payload)],
-  EffectSucceeded: ({ reconciled, by }) => [reconciled === true && 'found out afterwards', labelled('by', by)],
+  EffectSucceeded: ({ reconciled, by, cachedFrom }) => [
+    cachedFrom !== undefined &&
+      `not sent again: receipt of run ${String((cachedFrom as Payload)['runId']).slice(0, 8)}`,
+    reconciled === true && 'found out afterwards',
+    labelled('by', by),
+  ],
+  EffectUnknown: () => ['it may have happened'],
 };
 
 const ruleText = (index: unknown): string => (typeof index === 'number' ? `rule ${index + 1}` : 'no rule matched');

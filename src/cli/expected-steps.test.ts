@@ -15,6 +15,7 @@ function tree(marks: Readonly<Record<string, StepMark>>): RunTree {
       startedAt: undefined,
       durationMs: undefined,
       loop: undefined,
+      reused: undefined,
       note: undefined,
       children: [],
     });

@@ -1,5 +1,6 @@
 import { ERRORS, type ErrorCode } from '../contracts/errors.ts';
 import { nextCommand, shellWord } from './next-command.ts';
+import { unknownWrites } from './open-writes.ts';
 import type { Arguments } from './parse-command.ts';
 import type { RunTree } from './run-tree.ts';
 import { clean } from './terminal.ts';
@@ -17,9 +18,27 @@ export interface Advice {
 }
 
 /** What to do about a run that did not complete. A retry is offered where it can end otherwise. */
-export function failureAdvice(args: Arguments, { runId, error, steps }: RunTree): Advice {
+export function failureAdvice(args: Arguments, tree: RunTree): Advice {
+  // The cause is where the failure began; what is typed again is the run that a person started.
+  const retry = nextCommand(args, `retry ${tree.runId.slice(0, 8)}`);
+  const advice = causeAdvice(args, failedChild(tree), retry);
+  const isLost = unknownWrites(tree).length > 0;
+  // To run the playbook anew would send what may have happened.
+  return isLost ? { cure: advice.cure, next: [retry, ...advice.next.filter(isLook)] } : advice;
+}
+
+const isLook = (line: string): boolean => /^runledger (logs|events) /.test(line);
+
+/** The run in which the failure began: this one, or one that it waited for. */
+function failedChild(tree: RunTree): RunTree {
+  const { error, steps } = tree;
+  if (error?.code !== 'CHILD_RUN_FAILED' || error.stepId === undefined) return tree;
+  const child = steps.get(error.stepId)?.children.findLast((run) => run.error !== undefined);
+  return child ? failedChild(child) : tree;
+}
+
+function causeAdvice(args: Arguments, { runId, error, steps }: RunTree, retry: string): Advice {
   const short = runId.slice(0, 8);
-  const retry = nextCommand(args, `retry ${short}`);
   if (!error) return { cure: undefined, next: [retry] };
   const { code, category, retryable, stepId } = error;
   const row = Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode] : undefined;

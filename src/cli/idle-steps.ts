@@ -24,7 +24,7 @@ export async function idleSteps(store: PostgresStore, tree: RunTree): Promise<St
     // A wait has no worker by nature.
     const isCared = own.some((row) => row.unit.startsWith('w:') || isBusy(row));
     const isOpen = step.mark === 'running' && step.children.every(hasEnded);
-    if (isOpen && !isCared && ![...tree.openWrites.values()].some((write) => isPartOf(write.step, step.stepId)))
+    if (isOpen && !isCared && ![...tree.writes.open.values()].some((write) => isPartOf(write.step, step.stepId)))
       idle.push(step);
   }
   // Whoever was at work in the meantime has left a trace in the log.

@@ -2,6 +2,7 @@ import type { RunEventRecord } from '../contracts/envelope.ts';
 import type { RunStatus } from '../contracts/states.ts';
 import type { ErrorInfo, PlanRef, StoredValue } from '../contracts/values.ts';
 import { parseEntity } from '../kernel/entity-path.ts';
+import { RunWrites } from './run-writes.ts';
 
 export type StepMark = 'waiting' | 'running' | 'done' | 'failed' | 'skipped';
 
@@ -15,18 +16,12 @@ export interface StepLine {
   startedAt: number | undefined;
   durationMs: number | undefined;
   loop: { count: number | undefined; ended: number; failed: number } | undefined;
+  /** Writes that a receipt stood for, and the run that has it. */
+  reused: { count: number; runId: string } | undefined;
   /** A word about what it waits for, why it was skipped, or what went wrong. */
   note: string | undefined;
   /** Runs that the step started. */
   readonly children: RunTree[];
-}
-
-/** A write whose outcome nobody knows: its step waits for a person. */
-export interface OpenWrite {
-  /** The step, or `step/index` for an iteration. */
-  readonly step: string;
-  readonly operation: string | undefined;
-  readonly target: string | undefined;
 }
 
 export type Locate = (message: string, planRef: PlanRef) => string;
@@ -47,8 +42,7 @@ export class RunTree {
   error: (ErrorInfo & { stepId?: string }) | undefined;
   handledFailures = 0;
   lastSeq = 0;
-  /** By the wait. */
-  readonly openWrites = new Map<string, OpenWrite>();
+  readonly writes = new RunWrites();
 
   /** Puts the place in the playbook into a message that names one in the plan. */
   readonly #locate: Locate | undefined;
@@ -69,7 +63,7 @@ export class RunTree {
       return {};
     }
     const step = this.#step(event.stepId);
-    this.#takeWait(event, payload);
+    this.writes.take(event, payload);
     const { childRunId } = takeStep(step, event, payload, at);
     if (childRunId === undefined) return { step };
     const child = new RunTree(childRunId, this.#locate, parseEntity(event.entity ?? '')?.iteration);
@@ -90,15 +84,6 @@ export class RunTree {
     };
   }
 
-  #takeWait({ eventType, entity }: RunEventRecord, payload: Payload): void {
-    if (entity === undefined) return;
-    if (eventType === 'WaitEnded') this.openWrites.delete(entity);
-    const details = payload['details'] as Payload | undefined;
-    if (eventType !== 'WaitStarted' || details?.['reason'] !== 'EFFECT_UNKNOWN') return;
-    const { operation, target } = details as { operation?: string; target?: string };
-    this.openWrites.set(entity, { step: entity.slice(0, entity.lastIndexOf('/wait:')), operation, target });
-  }
-
   #step(stepId: string): StepLine {
     let step = this.steps.get(stepId);
     if (!step) {
@@ -110,6 +95,7 @@ export class RunTree {
         startedAt: undefined,
         durationMs: undefined,
         loop: undefined,
+        reused: undefined,
         note: undefined,
         children: [],
       };
@@ -177,7 +163,7 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       step.startedAt = at;
       break;
     case 'StepCompleted':
-      step.note = undefined;
+      step.note = reusedNote(step, event.runId);
       end('done');
       break;
     case 'StepCarried':
@@ -217,6 +203,11 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       // Iterations have tries of their own, and there are too many of them to show.
       if (!step.loop) step.tries = Math.max(step.tries, Number(payload['attempt'] ?? payload['attempts'] ?? 1));
       break;
+    case 'EffectSucceeded': {
+      const { runId } = (payload['cachedFrom'] ?? {}) as { runId?: string };
+      if (runId !== undefined) step.reused = { runId, count: (step.reused?.count ?? 0) + 1 };
+      break;
+    }
     case 'WaitStarted': {
       const { childRunId } = payload;
       step.note = waitNote(payload);
@@ -227,6 +218,13 @@ function takeStep(step: StepLine, event: RunEventRecord, payload: Payload, at: n
       break;
   }
   return {};
+}
+
+/** A write that was not sent looks like one that was; who retries wants to know. */
+function reusedNote({ reused }: StepLine, ownRunId: string): string | undefined {
+  if (reused === undefined) return undefined;
+  const from = reused.runId === ownRunId ? 'of this run' : `of run ${reused.runId.slice(0, 8)}`;
+  return reused.count === 1 ? `not sent again: receipt ${from}` : `${reused.count} not sent again: receipts ${from}`;
 }
 
 function waitNote({ kind, dueAt, details }: Payload): string {

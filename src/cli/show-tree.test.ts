@@ -14,6 +14,7 @@ function line(stepId: string, more: Partial<StepLine> = {}): StepLine {
     startedAt: 0,
     durationMs: undefined,
     loop: undefined,
+    reused: undefined,
     note: undefined,
     children: [],
     ...more,

@@ -40,7 +40,7 @@ async function judge(context: Context, run: RunRow, rows: readonly WorkRow[]): P
   // Nobody asked an engine for it: somebody writes its log by hand, and no work is missing.
   if (rows.length === 0 && tree.status === undefined)
     return [{ check: 'work', ok: true, says: `run ${short} was not started by an engine, and none works on it` }];
-  if (tree.openWrites.size > 0)
+  if (tree.writes.open.size > 0)
     found.push({
       check: 'work',
       ok: true,

@@ -3,6 +3,7 @@ import type { StoredValue } from '../contracts/values.ts';
 import type { Context } from './context.ts';
 import { type Advice, failureAdvice } from './failure-advice.ts';
 import { nextCommand } from './next-command.ts';
+import { unknownWriteLines, unknownWrites } from './open-writes.ts';
 import type { RunTree } from './run-tree.ts';
 import { clean, duration, type Terminal } from './terminal.ts';
 
@@ -19,6 +20,7 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
   const value = tree.result === undefined ? undefined : await loadStored(context, tree.result);
   const took = tree.startedAt === undefined || tree.endedAt === undefined ? undefined : tree.endedAt - tree.startedAt;
   if (terminal.json) {
+    const unknown = unknownWrites(tree);
     const row = await (await session.store()).findRun(tree.runId);
     terminal.printJson({
       runId: tree.runId,
@@ -28,12 +30,14 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
       durationMs: took,
       ...(tree.result === undefined ? {} : { result: value }),
       ...(tree.error === undefined ? {} : { error: tree.error }),
-      steps: [...tree.steps.values()].map(({ stepId, mark, attempt, durationMs, loop }) => ({
+      ...(unknown.length === 0 ? {} : { unknownWrites: unknown }),
+      steps: [...tree.steps.values()].map(({ stepId, mark, attempt, durationMs, loop, reused }) => ({
         stepId,
         status: mark,
         attempt,
         ...(durationMs === undefined ? {} : { durationMs }),
         ...(loop === undefined ? {} : { loop: { ended: loop.ended, failed: loop.failed } }),
+        ...(reused === undefined ? {} : { receipts: reused }),
       })),
     });
     return;
@@ -46,6 +50,7 @@ export async function printEnd(context: Context, tree: RunTree): Promise<void> {
   );
   const advice = failureAdvice(args, tree);
   printError(terminal, tree, advice);
+  for (const line of unknownWriteLines(terminal, tree)) terminal.print(line);
   if (tree.result !== undefined && value !== null)
     terminal.print(`result:${shownValue(value, nextCommand(args, `result ${short}`))}`);
   terminal.print(`run:    ${tree.runId}`);

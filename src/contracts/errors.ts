@@ -302,7 +302,7 @@ export const ERRORS = {
     http: 500,
     retry: 'never',
     exit: 1,
-    cure: 'See the child run.',
+    cure: 'See what happened in the child run: runledger status CHILD.',
   },
   WRITE_BUDGET_EXCEEDED: {
     cause: 'The log did not take the end of the step in time.',

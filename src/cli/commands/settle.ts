@@ -1,7 +1,12 @@
 import { AppError } from '../../contracts/errors.ts';
+import { isTerminal } from '../../contracts/states.ts';
+import type { RunRow } from '../../store/sql/find-run.ts';
 import type { Command, Context } from '../context.ts';
 import { namedRun } from '../named-run.ts';
 import { nextCommand } from '../next-command.ts';
+import { unknownWrites } from '../open-writes.ts';
+import { RunTree } from '../run-tree.ts';
+import { catchUp } from '../watch-run.ts';
 
 const ANSWERS = ['happened', 'send-again', 'give-up'] as const;
 const SAYS = {
@@ -20,7 +25,9 @@ export const settle: Command = async (context) => {
   const text = args.text('result');
   const reason = args.text('reason');
   const result = text === undefined ? undefined : parsed(text);
-  const { runId, engine } = await namedRun(context, name!);
+  const run = await namedRun(context, name!);
+  const { runId, engine, status } = run;
+  if (status !== undefined && isTerminal(status)) throw await hasEnded(context, run);
   const runtime = await session.runtime({ work: false, engine });
   const settled = await runtime.engine.settle(runtime.engine.refOf({ runId }), {
     answer,
@@ -38,6 +45,24 @@ export const settle: Command = async (context) => {
   terminal.print(`next: ${nextCommand(args, `resume ${top.slice(0, 8)}`)}`);
   return 0;
 };
+
+/** Nothing waits in a run that has ended, but what it lost can be settled in a retry of it. */
+async function hasEnded(context: Context, { runId, status }: RunRow): Promise<AppError> {
+  const tree = new RunTree(runId);
+  await catchUp(await context.session.store(), tree);
+  const top = (await topOf(context, runId)).slice(0, 8);
+  const short = runId.slice(0, 8);
+  const lost = unknownWrites(tree).map(({ step }) => step);
+  if (lost.length === 0)
+    return new AppError('NOTHING_TO_SETTLE', `Run ${short} is ${status}, and no write of it has an unknown outcome.`, {
+      runId,
+    });
+  return new AppError(
+    'NOTHING_TO_SETTLE',
+    `Run ${short} is ${status}: nothing of it waits any more. The write of ${lost.join(', ')}, whose outcome is unknown, is settled in a retry.`,
+    { runId, next: `${nextCommand(context.args, `retry ${top}`)}, and then what it says` },
+  );
+}
 
 function parsed(text: string): unknown {
   try {

@@ -4,7 +4,7 @@ import { failureAdvice } from '../failure-advice.ts';
 import { idleSteps } from '../idle-steps.ts';
 import { namedRun } from '../named-run.ts';
 import { nextCommand } from '../next-command.ts';
-import { openWriteLines, openWrites } from '../open-writes.ts';
+import { openWriteLines, openWrites, unknownWriteLines } from '../open-writes.ts';
 import { readLog } from '../read-log.ts';
 import { RunTree } from '../run-tree.ts';
 import { treeLines } from '../show-tree.ts';
@@ -64,6 +64,7 @@ export const status: Command = async (context) => {
   const next = isOver ? advice.next : isInterrupted || snapshot.status === 'PAUSED' ? resume : [];
   if (next.length > 0) terminal.print('');
   printError(terminal, tree, advice);
+  for (const line of unknownWriteLines(terminal, tree)) terminal.print(line);
   // What was once is past.
   if (asOf === undefined) printNext(terminal, next);
   return 0;
