@@ -148,3 +148,6 @@ function packRule(type: EventType): number {
 }
 
 const RULES = new Map<EventType, number>(EVENT_TYPES.map((type) => [type, packRule(type)]));
+
+/** Per fact of the step machine those that must be stored before it, a bit for each. */
+export const STEP_NEEDS: readonly number[] = STEP_FACTS.map((type) => ((RULES.get(type) as number) >> 16) & 31);

@@ -1,5 +1,4 @@
-import type pg from 'pg';
-import type { Postgres } from './sql/postgres.ts';
+import type { ListeningConnection, Postgres } from './sql/postgres.ts';
 
 /** Followers say here which runs they watch, again and again, so that producers know for whom to notify. */
 const WATCH_CHANNEL = 'runledger_watch';
@@ -21,7 +20,7 @@ export class WakeUp {
   readonly #listeners = new Map<number, Set<() => void>>();
   readonly #watched = new Map<number, number>();
   readonly #changed = new Set<number>();
-  #client: Promise<pg.Client> | undefined;
+  #client: Promise<ListeningConnection> | undefined;
   #sending: Promise<void> = Promise.resolve();
   #notifyTimer: NodeJS.Timeout | undefined;
   #watchTimer: NodeJS.Timeout | undefined;
@@ -110,7 +109,7 @@ export class WakeUp {
       );
   }
 
-  #connect(): Promise<pg.Client> {
+  #connect(): Promise<ListeningConnection> {
     if (this.#closed) return Promise.reject(new Error('closed'));
     this.#client ??= this.#open().catch((error: unknown) => {
       this.#client = undefined;
@@ -119,7 +118,7 @@ export class WakeUp {
     return this.#client;
   }
 
-  async #open(): Promise<pg.Client> {
+  async #open(): Promise<ListeningConnection> {
     const client = await this.#postgres.dedicated();
     client.on('end', () => {
       this.#client = undefined;

@@ -1,5 +1,4 @@
-import type pg from 'pg';
-import type { Postgres } from './sql/postgres.ts';
+import type { ListeningConnection, Postgres } from './sql/postgres.ts';
 
 const CHANNEL = 'runledger_work';
 /** Notifications of one process are coalesced: the first at once, then at most this often. */
@@ -27,7 +26,7 @@ export class PostgresWorkSignals implements WorkSignals {
   readonly #stoppers = new Set<(runKey: number) => void>();
   readonly #stops = new Set<number>();
   #hasWork = false;
-  #client: Promise<pg.Client> | undefined;
+  #client: Promise<ListeningConnection> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #last = 0;
   #closed = false;
@@ -84,7 +83,7 @@ export class PostgresWorkSignals implements WorkSignals {
     if (this.#stops.size > 0) this.#schedule();
   }
 
-  #connect(): Promise<pg.Client> {
+  #connect(): Promise<ListeningConnection> {
     if (this.#closed) return Promise.reject(new Error('closed'));
     this.#client ??= this.#open().catch((error: unknown) => {
       this.#client = undefined;
@@ -93,7 +92,7 @@ export class PostgresWorkSignals implements WorkSignals {
     return this.#client;
   }
 
-  async #open(): Promise<pg.Client> {
+  async #open(): Promise<ListeningConnection> {
     const client = await this.#postgres.dedicated();
     client.on('end', () => {
       this.#client = undefined;

@@ -13,7 +13,7 @@ import {
   type ReceiptChange,
 } from './sql/commit-work.ts';
 import { type RunInsert, type RunStart, type StartedRun, startRuns } from './sql/create-runs.ts';
-import type { Postgres } from './sql/postgres.ts';
+import type { Postgres, Statement } from './sql/postgres.ts';
 import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
 import {
   burnWork,
@@ -184,7 +184,8 @@ export class PostgresWorkStore implements WorkStore {
     return this.#postgres.transaction(async (client) => {
       await client.query('select 1 from runledger.runs where run_key = $1 for update', [run.runKey]);
       const missing = await this.#after(run, afterSeq);
-      const execute: Execute = async (statement, values) => (await client.query({ ...statement, values })).rows;
+      const execute: Execute = async <Row>(statement: Statement, values: unknown[]) =>
+        (await client.query<Row>({ ...statement, values })).rows;
       return work(missing, async (commit) => {
         const prepared = this.#prepare(commit);
         const [answer] = await commitWork(execute, [prepared], { isAlone: false });

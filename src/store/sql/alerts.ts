@@ -1,7 +1,6 @@
-import type pg from 'pg';
 import type { Alert } from '../../contracts/alerts.ts';
 import { microsToText } from '../../lib/time.ts';
-import type { Postgres } from './postgres.ts';
+import type { Connection, Postgres } from './postgres.ts';
 
 export async function raiseAlert(postgres: Postgres, alert: Omit<Alert, 'raisedAt'>): Promise<boolean> {
   const text = `
@@ -19,7 +18,7 @@ export async function raiseAlert(postgres: Postgres, alert: Omit<Alert, 'raisedA
 }
 
 /** Alerts that belong to a transaction: they are raised if it commits. Those that were raised before stay as they are. */
-export async function raiseAlerts(client: pg.ClientBase, alerts: readonly Omit<Alert, 'raisedAt'>[]): Promise<void> {
+export async function raiseAlerts(client: Connection, alerts: readonly Omit<Alert, 'raisedAt'>[]): Promise<void> {
   const text = `
     insert into runledger.alerts (dedupe_key, code, severity, message, run_id, alert)
     select a->>'dedupeKey', a->>'code', a->>'severity', a->>'message', a->>'runId', a::text

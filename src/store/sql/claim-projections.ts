@@ -1,4 +1,4 @@
-import type pg from 'pg';
+import type { Connection } from './postgres.ts';
 
 /** Where a run's projection stands, and whether it is ours until the transaction ends. */
 export interface ProjectionStand {
@@ -31,7 +31,7 @@ interface Row {
   readonly claimed: boolean;
 }
 
-export async function claimProjections(client: pg.ClientBase, runKeys: readonly number[]): Promise<ProjectionStand[]> {
+export async function claimProjections(client: Connection, runKeys: readonly number[]): Promise<ProjectionStand[]> {
   const { rows } = await client.query<Row>({
     name: 'claim_projections',
     text: 'select * from runledger.claim_projections($1::bigint[])',

@@ -3,6 +3,7 @@ import type { Lease, NewWork } from '../work.ts';
 import { ANSWER_COLUMNS, type AppendRow, type CallAnswer, readAnswers } from './append-events.ts';
 import { eventColumns, quoteOrNull, relate } from './encode-batch.ts';
 import type { Postgres, Statement } from './postgres.ts';
+import { startOne } from './start-one.ts';
 
 const CREATE: Statement = {
   name: 'create_runs',
@@ -77,6 +78,8 @@ export interface StartedRun extends RunInserted {
 
 /** Creates runs with their first events and their first work in one transaction. */
 export async function startRuns(postgres: Postgres, given: readonly RunStart[]): Promise<StartedRun[]> {
+  const lone = given.length === 1 ? await startOne(postgres, given[0]!) : undefined;
+  if (lone) return [lone];
   const order = given.map((_, i) => i).sort((a, b) => (given[a]!.runId < given[b]!.runId ? -1 : 1));
   const runs = order.map((i) => given[i]!);
   const work = runs.flatMap((run, i) => run.work.map((unit) => ({ at: i + 1, unit })));

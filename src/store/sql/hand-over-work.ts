@@ -2,6 +2,7 @@ import type { Lease } from '../work.ts';
 import { ANSWER_COLUMNS, type AppendRow, isDoubt, readAnswers } from './append-events.ts';
 import type { CommitAnswer, Execute, PreparedCommit } from './commit-work.ts';
 import { encodeCalls, quoteOrNull } from './encode-batch.ts';
+import { handOverOne } from './hand-over-one.ts';
 import type { Statement } from './postgres.ts';
 
 const HAND_OVER: Statement = {
@@ -18,7 +19,7 @@ interface HandOverRow extends AppendRow {
   readonly fences: string | null;
 }
 
-interface HandOver {
+export interface HandOver {
   readonly unit: string;
   readonly fence: number;
   /** Undefined: the run ends with it. */
@@ -40,6 +41,7 @@ export async function handOverWork(
     if (!end || call.owner !== first!.owner || call.leaseMs !== first!.leaseMs) return 'other';
     ends.push(end);
   }
+  if (calls.length === 1) return handOverOne(execute, first!, ends[0]!);
   const moved = calls.flatMap((_, i) => (ends[i]!.next === undefined ? [] : [i]));
   const ended = calls.flatMap((_, i) => (ends[i]!.next === undefined ? [i] : []));
   const list = (at: readonly number[], cell: (i: number) => string | number): string => `{${at.map(cell).join(',')}}`;

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import type pg from 'pg';
 import { AppError } from '../../contracts/errors.ts';
-import type { Postgres } from './postgres.ts';
+import type { Connection, Postgres } from './postgres.ts';
 
 /** One numbered SQL file. `--! breaking` on its first line: older code cannot work on the schema any more. */
 export interface Migration {
@@ -99,7 +98,7 @@ interface AppliedRow {
   readonly checksum: string;
 }
 
-async function appliedMigrations(client: pg.PoolClient): Promise<AppliedRow[]> {
+async function appliedMigrations(client: Connection): Promise<AppliedRow[]> {
   const result = await client.query<AppliedRow>(
     'select version, name, breaking, checksum from runledger.migrations order by version',
   );

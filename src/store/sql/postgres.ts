@@ -34,6 +34,24 @@ export interface Statement {
   readonly text: string;
 }
 
+/** A connection as statements use it: in words of our own, so that the published types stand without those of the driver. */
+export interface Connection {
+  query<Row = Record<string, unknown>>(
+    statement: string | (Statement & { readonly values?: unknown[] }),
+    values?: unknown[],
+  ): Promise<{ readonly rows: Row[]; readonly rowCount: number | null }>;
+}
+
+/** One that is told what others notify. */
+export interface ListeningConnection extends Connection {
+  on(event: 'end', listener: () => void): unknown;
+  on(
+    event: 'notification',
+    listener: (message: { readonly channel: string; readonly payload?: string | undefined }) => void,
+  ): unknown;
+  end(): Promise<void>;
+}
+
 export interface RetryOptions {
   /** What to do about a deadlock or a lock that was not granted: by default the work is done again as it is. */
   readonly contention?: 'retry' | 'throw';
@@ -78,7 +96,7 @@ export class Postgres {
   }
 
   /** Runs work in a transaction on one connection. Like a query, it must be safe to run twice. */
-  async transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  async transaction<T>(work: (client: Connection) => Promise<T>): Promise<T> {
     return this.retry(async () => {
       const client = await this.#pool.connect();
       try {
@@ -97,7 +115,7 @@ export class Postgres {
   }
 
   /** A connection outside the pool, for LISTEN. The caller ends it. */
-  async dedicated(): Promise<pg.Client> {
+  async dedicated(): Promise<ListeningConnection> {
     const client = new pg.Client(clientConfig(this.#options));
     client.on('error', () => {});
     await client.connect();

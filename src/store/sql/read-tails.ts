@@ -1,6 +1,6 @@
-import type pg from 'pg';
 import { eventTypeOfCode } from '../../contracts/catalogue.ts';
 import { microsToText } from '../../lib/time.ts';
+import type { Connection } from './postgres.ts';
 import { placeOf } from './read-events.ts';
 
 /** From where on a run is read. */
@@ -85,7 +85,7 @@ const READ = {
 
 /** One page over several runs, by run in the order of the requests and by runSeq within each. */
 export async function readTails(
-  client: pg.ClientBase,
+  client: Connection,
   requests: readonly TailRequest[],
 ): Promise<Map<number, TailEvent[]>> {
   const { rows } = await client.query<TailRow>({

@@ -1,4 +1,4 @@
-import type pg from 'pg';
+import type { Connection } from './postgres.ts';
 
 /** A folded run: its state as text, the view of it, and the event that a STALE run waits for. */
 export interface ProjectionRow {
@@ -9,7 +9,7 @@ export interface ProjectionRow {
   readonly staleUntil: number | undefined;
 }
 
-export async function loadStates(client: pg.ClientBase, runKeys: readonly number[]): Promise<Map<number, string>> {
+export async function loadStates(client: Connection, runKeys: readonly number[]): Promise<Map<number, string>> {
   const { rows } = await client.query<{ key: string; state: string }>({
     name: 'load_states',
     text: 'select run_key::text as key, state from runledger.snapshots where run_key = any($1::bigint[])',
@@ -36,7 +36,7 @@ const SAVE = {
 };
 
 /** Saves the projections that the transaction has claimed. None of them ever goes back. */
-export async function saveProjections(client: pg.ClientBase, rows: readonly ProjectionRow[]): Promise<void> {
+export async function saveProjections(client: Connection, rows: readonly ProjectionRow[]): Promise<void> {
   const texts = rows.flatMap((row) => [Buffer.from(row.state), Buffer.from(row.snapshot)]);
   const column = (values: readonly number[]) => `{${values.join(',')}}`;
   await client.query({

@@ -51,9 +51,11 @@ async function nodesOf(after: { era: number; xid: number }, mode: string): Promi
   return store.postgres.transaction(async (client) => {
     await client.query(`set local plan_cache_mode = ${mode}`);
     await client.query(`prepare scan as ${statement.text}`);
-    const { rows } = await client.query(`explain (analyze, format json) execute scan(${values.join(',')})`);
+    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+      `explain (analyze, format json) execute scan(${values.join(',')})`,
+    );
     await client.query('deallocate scan');
-    return flatten(rows[0]['QUERY PLAN'][0].Plan as PlanNode);
+    return flatten(rows[0]!['QUERY PLAN'][0].Plan);
   });
 }
 

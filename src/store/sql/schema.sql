@@ -523,7 +523,7 @@ begin
 end $function$
 ;
 
-CREATE OR REPLACE FUNCTION runledger.append_singles(e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_rule integer[], e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[], OUT seqs bigint[], OUT us bigint)
+CREATE OR REPLACE FUNCTION runledger.append_singles(e_run bigint[], e_rule integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[], OUT seqs bigint[], OUT us bigint)
  RETURNS record
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -1014,7 +1014,7 @@ CREATE OR REPLACE FUNCTION runledger.grant_use(to_role name)
 AS $function$
 begin
   perform runledger.grant_lines_use(to_role);
-  execute format('grant execute on function runledger.hand_over_work to %I', to_role);
+  execute format('grant execute on function runledger.hand_over_work, runledger.hand_over_one, runledger.start_one to %I', to_role);
 end $function$
 ;
 
@@ -1029,6 +1029,70 @@ begin
   execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
     runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
     runledger.check_in, runledger.release_owners to %I', to_role);
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.hand_over_one(of_run bigint, expect bigint, statuses integer, to_status integer, decided integer, p_type smallint[], p_path text[], p_attempt integer[], p_stored boolean[], owner text, ttl_ms integer, of_unit text, of_fence bigint, next_unit text, e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[], OUT last_seq bigint, OUT us bigint, OUT new_fence bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  n constant integer := array_length(e_record, 1);
+  base bigint; head bytea; at timestamptz; xid bigint; now_era integer; us_bytes bytea; chains bytea[];
+begin
+  select r.last_seq, r.chain_head, r.last_persisted_at, case when r.stream_era = s.era then r.stream_xid else 0 end, s.era
+    into base, head, at, xid, now_era
+    from runledger.stream_state s, runledger.runs r
+   where r.run_key = of_run and r.decided_seq = expect and r.status & statuses <> 0 for no key update of r;
+  if base is null then raise exception 'a call that is not plain' using errcode = 'RL003'; end if;
+  -- The clock is read after the lock, so that time never runs backwards within a run.
+  at := greatest(clock_timestamp(), at);
+  us := (extract(epoch from at) * 1000000)::bigint;
+  us_bytes := int8send(us);
+  for i in 1 .. n loop
+    head := sha256(head || e_record[i] || int8send(base + i) || us_bytes);
+    chains[i] := head;
+  end loop;
+  with now as (select greatest(pg_current_xact_id()::text::bigint, xid) as xid),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select of_run, base + e.ord, now.xid, at, now_era, coalesce(e.engine, 1), coalesce(e.logical, 1), e.type,
+             e.id, e.path, e.emitted, e.key, e.record, e.chain, e.salt, e.payload
+        from now, unnest(e_type, e_path, e_engine, e_logical, e_emitted, e_id, e_key, e_salt, e_record, e_payload, chains)
+          with ordinality e(type, path, engine, logical, emitted, id, key, salt, record, payload, chain, ord))
+  update runledger.runs t
+     set last_seq = base + n, decided_seq = case when decided > 0 then base + decided else t.decided_seq end,
+         status = case when to_status > 0 then to_status else t.status end, chain_head = head,
+         last_persisted_at = at, stream_era = now_era, stream_xid = now.xid
+    from now
+   where t.run_key = of_run and not exists (
+     select from unnest(p_type, p_path, p_attempt, p_stored) p(type, path, attempt, is_stored), lateral (
+       select exists (select from runledger.run_events x
+                       where x.run_key = of_run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt)) x(is_stored)
+      where x.is_stored <> p.is_stored)
+  returning t.last_seq into last_seq;
+  if last_seq is not null and next_unit is not null then
+    update runledger.work w set unit = next_unit, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
+        last_error = null, available_at = at + ttl_ms * interval '1 millisecond'
+     where w.run_key = of_run and w.unit = of_unit and w.fence = of_fence
+    returning w.fence into new_fence;
+  elsif last_seq is not null then
+    with cleared as (delete from runledger.loops l where l.run_key = of_run),
+    gone as (
+      delete from runledger.work w where w.run_key = of_run and left(w.unit, 2) <> 'x:'
+      returning w.unit, w.fence)
+    select gone.fence into new_fence from gone where gone.unit = of_unit and gone.fence = of_fence;
+  end if;
+  if new_fence is null then raise exception 'a call that is not plain' using errcode = 'RL003'; end if;
 end $function$
 ;
 
@@ -1204,6 +1268,54 @@ begin
       from unnest(l_step, l_next, l_total, l_flight, l_max, l_stopped, l_skip) l(step, next, total, flight, most, stopped, skip)
     on conflict do nothing;
   return added;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.start_one(of_id text, of_tenant text, of_project text, of_environment text, of_plan text, of_version text, of_request text, of_trigger text, of_trigger_type text, of_trigger_ref text, of_parent text, of_retry text, of_engine text, to_status integer, decided integer, w_unit text[], w_due text[], w_owner text[], w_ttl integer[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[], OUT new_key bigint, OUT us bigint, OUT fences bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+declare
+  n constant integer := array_length(e_record, 1);
+  at constant timestamptz := clock_timestamp();
+  head bytea := decode(repeat('00', 32), 'hex'); us_bytes bytea; chains bytea[];
+begin
+  us := (extract(epoch from at) * 1000000)::bigint;
+  us_bytes := int8send(us);
+  for i in 1 .. n loop
+    head := sha256(head || e_record[i] || int8send(i) || us_bytes);
+    chains[i] := head;
+  end loop;
+  with made as (
+    insert into runledger.runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, request_key, trigger_key,
+        trigger_type, trigger_ref, parent_run_id, retry_of, engine, status, last_seq, decided_seq, chain_head, last_persisted_at, stream_era, stream_xid)
+      select of_id, of_tenant, of_project, of_environment, of_plan, of_version, decode(of_request, 'hex'), decode(of_trigger, 'hex'),
+             of_trigger_type, of_trigger_ref, of_parent, of_retry, of_engine, to_status, n, decided, head, at, s.era, pg_current_xact_id()::text::bigint
+        from runledger.stream_state s
+      on conflict do nothing returning run_key, stream_era, stream_xid),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select made.run_key, e.ord, made.stream_xid, at, made.stream_era, coalesce(e.engine, 1), coalesce(e.logical, 1), e.type,
+             e.id, e.path, e.emitted, e.key, e.record, e.chain, e.salt, e.payload
+        from made, unnest(e_type, e_path, e_engine, e_logical, e_emitted, e_id, e_key, e_salt, e_record, e_payload, chains)
+          with ordinality e(type, path, engine, logical, emitted, id, key, salt, record, payload, chain, ord)),
+  leased as (
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
+      select made.run_key, w.unit, of_tenant, of_engine,
+             case when w.owner is not null then at + w.ttl * interval '1 millisecond' else coalesce(w.due::timestamptz, at) end, w.owner,
+             case when w.owner is not null then nextval('runledger.fences') else 0 end, case when w.owner is not null then 1 else 0 end
+        from made, unnest(w_unit, w_due, w_owner, w_ttl) w(unit, due, owner, ttl)
+      returning fence)
+  select made.run_key, array(select leased.fence from leased) into new_key, fences from made;
+  if new_key is null then raise exception 'the run exists already' using errcode = 'RL003'; end if;
+  -- The next partition is made half a partition ahead, so that no run meets a missing one.
+  if new_key % 256 = 0 then perform runledger.ensure_partition(new_key + 50000); end if;
 end $function$
 ;
 

@@ -205,7 +205,8 @@ end $$;
 -- with a duplicate, which the unique index finds. The clock is read before the rows are locked, but a run that somebody
 -- else has moved meanwhile has a later time, and is such a gap. Without attempts they are 1.
 create function runledger.append_singles(
-  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_rule integer[],
+  e_run bigint[], e_rule integer[],
+  e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[],
   e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[],
   out seqs bigint[], out us bigint
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
