@@ -80,10 +80,10 @@ export interface ForgedEvent {
 /** Writes what the append authority would refuse, as another store or an older version may have left it. */
 export async function forge(store: PostgresStore, run: NewRun, events: readonly ForgedEvent[]): Promise<void> {
   await store.postgres.transaction(async (client) => {
-    const { rows } = await client.query('select run_key, last_seq from runledger.runs where run_id = $1 for update', [
-      run.runId,
-    ]);
-    let seq = Number(rows[0].last_seq);
+    const text = 'select run_key, last_seq from runledger.runs where run_id = $1 for update';
+    const { rows } = await client.query<{ run_key: string; last_seq: string }>(text, [run.runId]);
+    const row = rows[0]!;
+    let seq = Number(row.last_seq);
     for (const event of events) {
       seq = event.seq ?? seq + 1;
       const code = CATALOGUE[event.type as EventType]?.code ?? 9999;
@@ -95,7 +95,7 @@ export async function forge(store: PostgresStore, run: NewRun, events: readonly 
            coalesce($5, era), 1, $6, $7, gen_random_uuid(), $8, '2026-02-11T10:30:00.000Z', sha256(gen_random_uuid()::text::bytea),
            ''::bytea, ''::bytea, ''::bytea, $9 from runledger.stream_state`,
         [
-          rows[0].run_key,
+          row.run_key,
           seq,
           event.place?.xid ?? null,
           event.ageMs ?? 0,
@@ -107,7 +107,7 @@ export async function forge(store: PostgresStore, run: NewRun, events: readonly 
         ],
       );
     }
-    await client.query('update runledger.runs set last_seq = $2 where run_key = $1', [rows[0].run_key, seq]);
+    await client.query('update runledger.runs set last_seq = $2 where run_key = $1', [row.run_key, seq]);
   });
 }
 

@@ -50,8 +50,10 @@ function run(folder: string, ...args: string[]): { readonly code: number | null;
   return { code: status, output: `${stdout}${stderr}` };
 }
 
-test('every export has types, and they say what the library does', { timeout: 300_000 }, () => {
-  link('vitest', '@types/node', '@types/pg');
+test('every export has types that stand without those of any other package but Node, and they say what the library does', {
+  timeout: 300_000,
+}, () => {
+  link('@types/node');
   const names = Object.keys(own.exports).filter((name) => name !== './package.json');
   const lines = names.map((name, i) => {
     const specifier = name.replace(/^\./, 'runledger');
@@ -69,11 +71,11 @@ await createRuntime({ databaseURL: 'x' });
   const flags = [
     '--noEmit',
     '--strict',
+    '--exactOptionalPropertyTypes',
     '--module',
     'nodenext',
     '--target',
     'es2023',
-    '--skipLibCheck',
     '--types',
     'node',
   ];
