@@ -1,4 +1,8 @@
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { COMMANDS, COMMON_FLAGS, type CommandRow, EXIT_CODES, type Flag } from './command-table.ts';
+import { shellWord } from './next-command.ts';
 
 export function generalHelp(): string {
   const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length)) + 2;
@@ -33,8 +37,21 @@ export function commandHelp(name: string, row: CommandRow, columns = 100): strin
   if (own.length > 0) sections.push(`Flags:\n${flagLines(own)}`);
   sections.push(wrapped(`With --json: ${row.json}`, width));
   sections.push(`Flags of every command:\n${flagLines(Object.entries(COMMON_FLAGS))}`);
-  sections.push(`Examples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
+  sections.push(`Examples:\n${row.examples.map((example) => `  ${typed(example)}`).join('\n')}`);
   return `${sections.join('\n\n')}\n`;
+}
+
+/** The playbooks come with the package, which is somewhere else than the person who asks. */
+const PLAYBOOKS = fileURLToPath(new URL('../../examples', import.meta.url));
+
+/** The example as it works from here. */
+function typed(example: string): string {
+  const near = relative(process.cwd(), PLAYBOOKS);
+  const place = near.startsWith('..') ? PLAYBOOKS : near;
+  // A program that was built by itself has no playbooks beside it.
+  return existsSync(PLAYBOOKS)
+    ? example.replace(/\bexamples\/(\S+)/, (_, file) => shellWord(join(place, file)))
+    : example;
 }
 
 function flagName(name: string, flag: Flag): string {

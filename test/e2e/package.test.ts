@@ -13,6 +13,9 @@ interface Packed {
   readonly files: readonly { readonly path: string }[];
 }
 
+/** Pages at the root, which lead to the others. */
+const PAGES = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md'];
+
 let home: string;
 let project: string;
 let packed: Packed;
@@ -24,7 +27,7 @@ beforeAll(() => {
   chmodSync(home, 0o755);
   const stage = join(home, 'stage');
   mkdirSync(stage);
-  for (const path of ['package.json', 'README.md', 'LICENSE', 'schemas'])
+  for (const path of ['package.json', 'LICENSE', 'schemas', 'examples', 'docs', ...PAGES])
     cpSync(join(ROOT, path), join(stage, path), { recursive: true });
   execFileSync(process.execPath, [join(ROOT, 'scripts/build.mjs'), join(stage, 'dist'), '--noCheck']);
   [packed] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', home], stage)) as [Packed];
@@ -51,10 +54,10 @@ function environment(): NodeJS.ProcessEnv {
 const npx = (...args: string[]) =>
   spawnSync('npx', ['--no-install', 'runledger', ...args], { cwd: project, encoding: 'utf8', env: environment() });
 
-test('the package holds what is built and the schemas, and nothing of the tests', () => {
+test('the package holds what is built, the schemas, the examples and the documentation, and nothing of the tests', () => {
   const paths = packed.files.map(({ path }) => path);
-  const others = paths.filter((path) => !/^(dist|schemas)\//.test(path));
-  expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
+  const others = paths.filter((path) => !/^(dist|schemas|examples|docs)\//.test(path));
+  expect(others.sort()).toEqual([...PAGES, 'LICENSE', 'package.json'].sort());
   expect(paths.filter((path) => /\.(test|fixture)\./.test(path))).toEqual([]);
   expect(paths).toContain('dist/third-party-notices.txt');
   const { bin, exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
@@ -65,6 +68,35 @@ test('the package holds what is built and the schemas, and nothing of the tests'
     typeof entry === 'string' ? [entry] : [entry.types, entry.default],
   );
   for (const path of [...Object.values(bin), ...named]) expect(paths).toContain(path.replace(/^\.\//, ''));
+});
+
+test('every page of the package leads to files that are in it', () => {
+  const installed = join(project, 'node_modules/runledger');
+  const pages = [...PAGES, ...packed.files.map(({ path }) => path).filter((path) => /^docs\/.*\.md$/.test(path))];
+  expect(pages.length).toBeGreaterThan(20);
+  let count = 0;
+  for (const page of pages) {
+    const links = [...readFileSync(join(installed, page), 'utf8').matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)];
+    for (const [, target = ''] of links.filter(([, to = '']) => !/^\w+:/.test(to))) {
+      expect(existsSync(join(installed, dirname(page), target)), `${page} leads to ${target}`).toBe(true);
+      count++;
+    }
+  }
+  expect(count).toBeGreaterThan(30);
+});
+
+test('the examples that help shows work in a project that has only installed the package', () => {
+  const shown = ['run', 'compile'].flatMap((command) => {
+    const lines = npx(command, '--help')
+      .stdout.split('\n')
+      .map((line) => line.trim());
+    return lines.filter((line) => /^runledger .*\.yaml/.test(line) && !line.includes('--watch'));
+  });
+  expect(shown.length).toBeGreaterThan(3);
+  for (const line of shown) {
+    expect(line).toMatch(/node_modules\/runledger\/examples\/\w+\.yaml/);
+    expect(npx(...line.split(' ').slice(1)), line).toMatchObject({ status: 0, stderr: '' });
+  }
 });
 
 test('the package is no larger, and brings no more packages, than the README says', () => {
