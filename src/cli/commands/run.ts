@@ -59,17 +59,18 @@ async function start(context: Context, { compiled, workload }: Prepared): Promis
   const runtime = await session.runtime({ work: !args.has('detach'), engine, scope, log: logs.log });
   for (const child of compiled.children.values()) await runtime.plans.keep(child);
   const planRef = await runtime.plans.keep(compiled);
+  await runtime.engine.startRun(
+    planRef,
+    { ...settings.scope, runId, targetAdapter: engine },
+    { trigger: { type: 'manual' }, triggeredBy: userName(), ...(workload === undefined ? {} : { workload }) },
+  );
+  // Not before: a run that was refused is none.
   if (!terminal.json) {
     const { planId, planVersion } = compiled.planRef;
     terminal.print(
       terminal.paint('dim', `run ${runId.slice(0, 8)}  ${planId} ${planVersion}  plan ${compiled.sha256.slice(0, 12)}`),
     );
   }
-  await runtime.engine.startRun(
-    planRef,
-    { ...settings.scope, runId, targetAdapter: engine },
-    { trigger: { type: 'manual' }, triggeredBy: userName(), ...(workload === undefined ? {} : { workload }) },
-  );
   if (args.has('detach')) {
     if (terminal.json) terminal.printJson({ runId, status: 'RUNNING' });
     else {

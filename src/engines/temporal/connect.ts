@@ -45,8 +45,3 @@ async function readTls(tls: Exclude<TemporalSettings['tls'], boolean>): Promise<
 export async function clientConnection(settings: TemporalSettings): Promise<Connection> {
   return Connection.lazy(await placeOf(settings));
 }
-
-export function unreachable({ address, namespace }: TemporalSettings, cause: unknown): AppError {
-  const message = `Temporal at ${address}, namespace '${namespace}', cannot be used: ${(cause as Error).message}`;
-  return new AppError('ENGINE_UNAVAILABLE', message, { address, namespace }, { cause });
-}

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { Client, type Connection, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType, WorkflowNotFoundError } from '@temporalio/common';
 import { isTerminal, type PlacedRun, type Placement, type RunRow, type Store } from '../../exports/engine.ts';
-import { unreachable } from './connect.ts';
 import { queueOf, type TemporalSettings, workflowIdOf } from './options.ts';
 import { LOOK_SIGNAL, type LookSignal, type OpenUnit, type RunInput, WORKFLOW } from './protocol.ts';
+import { unreachable } from './unreachable.ts';
 
 type RunScope = Pick<RunRow, 'runId' | 'tenantId' | 'projectId' | 'environmentId' | 'planId'>;
 

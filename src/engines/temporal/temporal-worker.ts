@@ -3,10 +3,11 @@ import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, makeTelemetryFilterString, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { LeaseKeeper } from '../../exports/engine.ts';
 import { type ActivityPorts, TemporalActivities } from './activities.ts';
-import { placeOf, unreachable } from './connect.ts';
+import { placeOf } from './connect.ts';
 import { queueOf, type TemporalSettings } from './options.ts';
 import { Sweep } from './sweep.ts';
 import type { TemporalPlacement } from './temporal-placement.ts';
+import { unreachable } from './unreachable.ts';
 import { workflowBundle } from './workflow-bundle.ts';
 
 export interface TemporalWorkerOptions {
