@@ -474,11 +474,11 @@ export const ERRORS = {
     cure: 'Run the migrations.',
   },
   MIGRATION_FAILED: {
-    cause: 'The database refused a migration; nothing of it was applied.',
+    cause: 'The database refused a migration, of which nothing was applied, or its schema is that of another build.',
     http: 503,
     retry: 'pause',
     exit: 69,
-    cure: 'Read the message of the database.',
+    cure: 'Correct what the message of the database names, and run again: runledger migrate.',
   },
   EMBEDDED_UNAVAILABLE: {
     cause: 'There are no Postgres binaries for this platform here.',

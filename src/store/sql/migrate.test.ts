@@ -104,7 +104,10 @@ test('a migration that was changed after it had been applied is refused', async 
   const postgres = connect(url);
   await migrate(postgres);
   await postgres.query({ text: `update runledger.migrations set checksum = repeat('0', 64) where version = 2` });
-  const refused = { code: 'MIGRATION_FAILED', details: { migration: names[1] } };
+  const refused = {
+    code: 'MIGRATION_FAILED',
+    details: { migration: names[1], next: expect.stringContaining('another database') },
+  };
   await expect(checkSchema(postgres)).rejects.toMatchObject(refused);
   await expect(migrate(postgres)).rejects.toMatchObject(refused);
   await expect(PostgresStore.open({ url })).rejects.toMatchObject(refused);
@@ -136,7 +139,11 @@ test('a migration that fails leaves nothing of itself behind and can be tried ag
   const postgres = connect(url);
   await postgres.query({ text: 'create schema runledger' });
   await postgres.query({ text: 'create table runledger.cursors (mine int)' });
-  await expect(migrate(postgres)).rejects.toMatchObject({ code: 'MIGRATION_FAILED' });
+  await expect(migrate(postgres)).rejects.toMatchObject({
+    code: 'MIGRATION_FAILED',
+    message: expect.stringMatching(new RegExp(`^Migration ${names[2]} failed, .*: relation "cursors" already exists`)),
+    details: { next: expect.stringContaining('runledger migrate --print') },
+  });
   expect((await rowsOf(postgres)).map((row) => row.name)).toEqual(names.slice(0, 2));
   const half = await postgres.query({ text: `select to_regclass('runledger.snapshots') as name` });
   expect(half).toEqual([{ name: null }]);
@@ -162,7 +169,11 @@ test('an ordinary role can own the schema, and another one can use it', async ()
     const run = sampleRun(randomUUID());
     await store.createRun(run);
     expect(await store.append([runStarted(run)], { as: 'control' })).toMatchObject({ ok: true });
-    await expect(migrate(store.postgres)).rejects.toMatchObject({ code: '42501' });
+    await expect(migrate(store.postgres)).rejects.toMatchObject({
+      code: 'MIGRATION_FAILED',
+      message: expect.stringMatching(/^The schema runledger cannot be made: permission denied .*\(42501\)\.$/),
+      details: { next: expect.stringContaining('a role that may create schemas') },
+    });
     await store.close();
   } finally {
     await made.pop()?.drop();

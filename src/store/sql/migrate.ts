@@ -31,6 +31,10 @@ export function readMigrations(): Migration[] {
 }
 
 const LOCK = 7262018;
+const OWN_TABLE = `create schema if not exists runledger;
+  create table if not exists runledger.migrations (
+    version integer primary key, name text not null, breaking boolean not null, checksum text not null,
+    applied_at timestamptz not null default clock_timestamp())`;
 
 /** Brings the schema up to this version, one transaction per file, under a lock that other processes wait for. */
 export async function migrate(postgres: Postgres, log: (line: string) => void = () => {}): Promise<string[]> {
@@ -41,12 +45,9 @@ export async function migrate(postgres: Postgres, log: (line: string) => void = 
       // Another process may be at it for as long as its migration takes, and so may this one.
       await client.query('set local lock_timeout = 0; set local statement_timeout = 0');
       await client.query('select pg_advisory_xact_lock($1)', [LOCK]);
-      await client.query('create schema if not exists runledger');
-      await client.query(
-        `create table if not exists runledger.migrations (
-           version integer primary key, name text not null, breaking boolean not null, checksum text not null,
-           applied_at timestamptz not null default clock_timestamp())`,
-      );
+      await client.query(OWN_TABLE).catch((error: unknown) => {
+        throw failed('The schema runledger cannot be made', error);
+      });
       checkApplied(await appliedMigrations(client), migrations);
       const { rowCount } = await client.query('select 1 from runledger.migrations where version = $1', [
         migration.version,
@@ -55,12 +56,7 @@ export async function migrate(postgres: Postgres, log: (line: string) => void = 
       try {
         await client.query(migration.sql);
       } catch (error) {
-        throw new AppError(
-          'MIGRATION_FAILED',
-          `Migration ${migration.name} failed: ${(error as Error).message}`,
-          {},
-          { cause: error },
-        );
+        throw failed(`Migration ${migration.name} failed, and nothing of it was applied`, error);
       }
       await client.query(
         'insert into runledger.migrations (version, name, breaking, checksum) values ($1, $2, $3, $4)',
@@ -89,6 +85,19 @@ export async function checkSchema(postgres: Postgres): Promise<void> {
       throw new AppError('STORE_SCHEMA_TOO_OLD', `The database lacks migrations: ${names}`, { missing: names });
     }
   });
+}
+
+/** What the database refuses, in its own words, and whose turn it is. What may go well next time is left as it is. */
+function failed(what: string, error: unknown): unknown {
+  const { message, code, detail, hint } = error as Error & { code?: string; detail?: string; hint?: string };
+  // Without a state of SQL the connection was lost.
+  if (code === undefined || !/^[0-9A-Z]{5}$/.test(code) || /^(08|40|53|55|57)/.test(code)) return error;
+  const said = [message, detail, hint].filter((text) => text).join('; ');
+  const next =
+    code === '42501'
+      ? 'Let a role that may create schemas in this database migrate it (see docs/postgres-roles.md), and run again: runledger migrate'
+      : 'Correct what the database names, and run again: runledger migrate. What it does is shown by runledger migrate --print.';
+  return new AppError('MIGRATION_FAILED', `${what}: ${said} (${code}).`, { sqlState: code, next }, { cause: error });
 }
 
 interface AppliedRow {
@@ -122,9 +131,10 @@ function checkApplied(rows: readonly AppliedRow[], migrations: readonly Migratio
     if (migration.checksum !== row.checksum) {
       throw new AppError(
         'MIGRATION_FAILED',
-        `Migration ${row.name} was changed after it had been applied to this database`,
+        `Migration ${row.name} is not the one that was applied to this database: another build of Runledger made its schema.`,
         {
           migration: row.name,
+          next: 'Use the version that made it, or another database: a new --folder, or another DATABASE_URL.',
         },
       );
     }
