@@ -166,7 +166,7 @@ const OLD: readonly Row[] = [
 ];
 
 const YAML: readonly Row[] = [
-  ['no YAML', 'a: [§YAML_SYNTAX§'],
+  ['no YAML', 'a: §YAML_SYNTAX§['],
   ['nothing', '§YAML_SYNTAX§# only a comment\n'],
   ['a tab', 'a:\n§YAML_SYNTAX§\tb: 1\n'],
   ['a template without quotes', playbook('- step: a\n  tool:\n    kind: http\n    url: §YAML_SYNTAX§{{ x }}/y\n')],

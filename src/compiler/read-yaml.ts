@@ -17,7 +17,8 @@ import { LIMITS } from './limits.ts';
 import type { Located, LocatedEntry, LocatedMap, LocatedScalar } from './located.ts';
 import type { ProblemList } from './problems.ts';
 import type { SourceFile } from './source-file.ts';
-import { explainYamlError, unquotedTemplate } from './yaml-messages.ts';
+import { findUnclosed } from './unclosed.ts';
+import { explainUnclosed, explainYamlError, unquotedTemplate } from './yaml-messages.ts';
 import { surprise } from './yaml-surprises.ts';
 
 /** Reads one YAML document into located values; `undefined` if the file has to be corrected first. */
@@ -45,8 +46,7 @@ export function readYaml(source: SourceFile, problems: ProblemList): Located | u
     return undefined;
   }
   if (document.errors.length > 0) {
-    // One mistake makes the parser stumble again and again; what follows the first few says nothing.
-    for (const error of document.errors.slice(0, 5)) reportSyntax(error, source, problems);
+    reportErrors(document.errors, source, problems);
     return undefined;
   }
   const directive = document.directives?.yaml;
@@ -118,6 +118,19 @@ function compose(tokens: CST.Token[], length: number): Document | undefined {
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
+}
+
+/** One mistake makes the parser stumble again and again; what follows the first few says nothing. */
+const MOST_ERRORS = 5;
+
+function reportErrors(all: readonly YAMLError[], source: SourceFile, problems: ProblemList): void {
+  const errors = all.slice(0, MOST_ERRORS);
+  const unclosed = findUnclosed(source.text);
+  const isTemplate = errors.some((error) => unquotedTemplate(source, error.pos[0]) !== undefined);
+  const isTold = unclosed !== undefined && !isTemplate;
+  // Everything behind an opening is taken for a part of it.
+  for (const error of errors) if (!isTold || error.pos[0] < unclosed.offset) reportSyntax(error, source, problems);
+  if (isTold) problems.add('YAML_SYNTAX', unclosed.offset, '', explainUnclosed(unclosed, source));
 }
 
 function reportSyntax(error: YAMLError, source: SourceFile, problems: ProblemList): void {

@@ -1,5 +1,6 @@
 import type { ErrorCode, YAMLError } from 'yaml';
 import type { SourceFile } from './source-file.ts';
+import type { Unclosed } from './unclosed.ts';
 
 /** What to do about the library's errors, where its own words do not say it. */
 const CURES: Partial<Record<ErrorCode, string>> = {
@@ -23,6 +24,13 @@ export function explainYamlError(error: YAMLError, source: SourceFile): string {
   const said = error.message.replace(/\s+/g, ' ').slice(0, 160);
   const cure = CURES[error.code];
   return cure === undefined ? said : `${cure} (${said})`;
+}
+
+export function explainUnclosed({ opener, closer, noticed, instead }: Unclosed, source: SourceFile): string {
+  if (opener === closer) return `the quote ${opener} is opened here and never closed`;
+  const { line, column } = source.position(noticed);
+  const before = instead === undefined ? `before line ${line}` : `before the ${instead} at ${line}:${column}`;
+  return `${opener} is opened here and not closed: a ${closer} is missing ${before}`;
 }
 
 const BARE_TEMPLATE = /^(?:\s*(?:- )*(?:[^\s'"{#][^'"{#]*:)?\s*)(\{[{%])/;
