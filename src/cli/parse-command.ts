@@ -122,7 +122,7 @@ function usageMessage(error: Error & { code?: string }, flags: readonly string[]
 function checkPositionals(name: string, row: CommandRow, given: readonly string[]): void {
   const needed = row.positionals.filter((word) => !word.startsWith('['));
   if (given.length < needed.length)
-    throw new AppError('USAGE', `'${name}' needs ${needed.slice(given.length).join(' and ')}.`, { command: name });
+    throw new AppError('USAGE', `'${name}' needs ${missing(needed, given.length).join(' and ')}.`, { command: name });
   if (given.length > row.positionals.length) {
     const extra = given[row.positionals.length];
     throw new AppError(
@@ -131,3 +131,7 @@ function checkPositionals(name: string, row: CommandRow, given: readonly string[
     );
   }
 }
+
+/** What is not given: the second of a kind is another one. */
+const missing = (needed: readonly string[], given: number): string[] =>
+  needed.slice(given).map((word, i) => (needed.slice(0, given + i).includes(word) ? `another ${word}` : word));

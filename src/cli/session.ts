@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { AppError } from '../contracts/errors.ts';
 import type { EngineName } from '../contracts/values.ts';
 import type { Settings } from '../runtime/config.ts';
@@ -51,6 +53,10 @@ export class Session {
   async #openLedger(): Promise<Ledger> {
     const [settings, { openLedger }] = await Promise.all([this.settings(), import('../runtime/open-ledger.ts')]);
     const terminal = this.#terminal;
+    // It takes a moment, in which nothing is to be seen.
+    const isFirst = settings.databaseUrl === undefined && !existsSync(join(settings.folder, 'pg'));
+    if (isFirst && process.stderr.isTTY && !terminal.json)
+      terminal.note(terminal.paintError('dim', `Making a private Postgres in ${settings.folder}; this is done once.`));
     return openLedger(settings, {
       log: terminal.verbose ? (line) => terminal.note(line) : undefined,
       warn: (line) => terminal.note(line),

@@ -123,6 +123,11 @@ function findConfig(named: string | false | undefined, cwd: string): string | un
   return named === undefined ? FILES.map((name) => join(cwd, name)).find(existsSync) : resolve(cwd, named);
 }
 
+/** The configuration in the folder of a file: it is read only where the command is called, and somebody may expect otherwise. */
+export function configBeside(file: string): string | undefined {
+  return FILES.map((name) => join(dirname(file), name)).find(existsSync);
+}
+
 /** What the environment says about the terminal, in the words of those who print. */
 export interface TerminalHints {
   readonly color: boolean;

@@ -1,9 +1,10 @@
-import { readFileSync, statSync } from 'node:fs';
-import { dirname, isAbsolute, relative, resolve } from 'node:path';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { type CompileResult, compile, type PlaybookSource } from '../compiler/compile.ts';
 import { TaskForm } from '../compiler/playbook-schema.ts';
 import { AppError } from '../contracts/errors.ts';
+import { closestName } from '../lib/closest-name.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Settings } from './config.ts';
 
@@ -88,7 +89,21 @@ export function readText(file: string): string {
     return readFileSync(file === STDIN ? 0 : file, 'utf8');
   } catch (error) {
     if (error instanceof AppError) throw error;
-    throw new AppError('FILE_NOT_READABLE', `${file} ${whyNot(error as NodeJS.ErrnoException)}.`, { file });
+    const why = whyNot(error as NodeJS.ErrnoException);
+    throw new AppError('FILE_NOT_READABLE', `${file} ${why}${nearFile(file, error as NodeJS.ErrnoException)}`, {
+      file,
+    });
+  }
+}
+
+/** A name that is there and was perhaps meant: `.yml` for `.yaml`, a letter too many. */
+function nearFile(file: string, { code }: NodeJS.ErrnoException): string {
+  if (code !== 'ENOENT') return '.';
+  try {
+    const near = closestName(basename(file), readdirSync(dirname(file)));
+    return near === undefined ? '.' : `; did you mean '${join(dirname(file), near)}'?`;
+  } catch {
+    return '.';
   }
 }
 

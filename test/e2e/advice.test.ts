@@ -1,6 +1,6 @@
-import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../setup/database.ts';
 import { builtCli, type CliEnd, runCli } from './cli.fixture.ts';
@@ -23,7 +23,7 @@ afterAll(async () => {
 const cli = (args: readonly string[], options: Parameters<typeof runCli>[1] = {}): Promise<CliEnd> =>
   runCli(args, { cwd: folder, ...options, env: { DATABASE_URL: database.url, ...options.env } });
 async function playbook(name: string, workflow: string): Promise<string> {
-  const head = `apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: ${name}, version: "1"}\nworkflow:\n`;
+  const head = `apiVersion: runledger/v1\nkind: Playbook\nmetadata: {name: ${basename(name)}, version: "1"}\nworkflow:\n`;
   await writeFile(join(folder, `${name}.yaml`), `${head}${workflow}`);
   return `${name}.yaml`;
 }
@@ -214,4 +214,16 @@ test('the events of a loop name the item of each iteration, whichever of them ar
   expect(stdout).toMatch(/each\/0 +city: Rome/);
   expect(stdout).toMatch(/each\/1 +city: \{"code":7\}/);
   expect((await cli(['events', 'latest', '--follow'])).stdout).toMatch(/LoopIterationStarted +each\/0 +city: Rome/);
+});
+
+test('what is not quite there is named: a file, a configuration beside the playbook, a second run', async () => {
+  const file = await playbook('nearly', THREE);
+  expect((await cli(['run', 'nearly.yml'])).stderr).toContain(`nearly.yml does not exist; did you mean '${file}'?`);
+  expect((await cli(['run', 'far/nearly.yml'])).stderr).toContain('far/nearly.yml does not exist.');
+  expect((await cli(['diff', 'latest'])).stderr).toContain("'diff' needs another RUN.");
+  expect((await cli(['compile', '-'], { input: 'hello' })).stderr).toContain('standard input has 1 problem.');
+  await mkdir(join(folder, 'own'));
+  await playbook('own/slugs', '  - {step: start, tool: {kind: slug}}\n');
+  await writeFile(join(folder, 'own/runledger.config.json'), '{}');
+  expect((await cli(['compile', 'own/slugs.yaml'])).stderr).toContain('--config own/runledger.config.json');
 });
