@@ -457,7 +457,7 @@ export const ERRORS = {
     http: 503,
     retry: 'later',
     exit: 69,
-    cure: 'Check that the database runs and can be reached.',
+    cure: 'Check that the database runs, and that DATABASE_URL (or databaseUrl in the configuration) leads to it.',
   },
   STORE_SCHEMA_TOO_NEW: {
     cause: 'A newer version of Runledger changed the schema in a way that this one does not know.',

@@ -6,7 +6,9 @@ import { AppError } from '../contracts/errors.ts';
 import type { TemporalOptions } from '../engines/temporal/options.ts';
 import type { AddressPolicy } from '../lib/net-guard.ts';
 import type { Tool } from '../tools/tool.ts';
-import { filesOf, temporalOfEnvironment, temporalProblem } from './temporal-config.ts';
+import { checkConfig, checkDatabaseUrl } from './check-config.ts';
+import { RUN_ENGINES, type RunEngine } from './run-engines.ts';
+import { filesOf, temporalOfEnvironment } from './temporal-config.ts';
 
 /** What `runledger.config.*` may say. Every field may be left out. */
 export interface RunledgerConfig {
@@ -34,10 +36,6 @@ export interface RunledgerConfig {
   /** Where Temporal is, for runs that are placed on it. */
   readonly temporal?: TemporalOptions;
 }
-
-/** The engines that runs can be placed on. */
-export const RUN_ENGINES = ['native', 'temporal'] as const;
-export type RunEngine = (typeof RUN_ENGINES)[number];
 
 /** Gives an editor the types of the configuration; returns what it is given. */
 export function defineConfig(config: RunledgerConfig): RunledgerConfig {
@@ -87,8 +85,10 @@ export async function loadSettings(request: SettingsRequest = {}): Promise<Setti
   const fromFile = (path: string): string => resolve(found === undefined ? cwd : dirname(found), path);
   const ownFolder = request.folder ?? given.folder ?? text(env, 'RUNLEDGER_FOLDER');
   const ownSecrets = given.secretsFile ?? text(env, 'RUNLEDGER_SECRETS_FILE');
+  const environmentUrl = text(env, 'DATABASE_URL');
+  if (environmentUrl !== undefined) checkDatabaseUrl('DATABASE_URL', environmentUrl);
   return {
-    databaseUrl: given.databaseUrl ?? text(env, 'DATABASE_URL') ?? config.databaseUrl,
+    databaseUrl: given.databaseUrl ?? environmentUrl ?? config.databaseUrl,
     folder: ownFolder === undefined ? fromFile(config.folder ?? '.runledger') : resolve(cwd, ownFolder),
     scope: {
       tenantId: given.tenant ?? text(env, 'RUNLEDGER_TENANT') ?? config.tenant ?? 'local',
@@ -192,32 +192,4 @@ async function installHook(): Promise<void> {
   const { registerHooks } = nodeModule as { registerHooks?: (hooks: object) => unknown };
   if (registerHooks) registerHooks((await import(HOOK.href)) as object);
   else nodeModule.register(HOOK);
-}
-
-const TEXTS = ['databaseUrl', 'folder', 'tenant', 'project', 'environment', 'secretsFile'];
-const LISTS = ['tools', 'playbooks', 'planLocations'];
-const OTHERS = ['concurrency', 'addresses', 'engine', 'temporal'];
-
-function checkConfig(value: unknown, file: string): RunledgerConfig {
-  const wrong = (message: string): AppError => new AppError('CONFIG_INVALID', `${file}: ${message}`);
-  if (typeof value !== 'object' || value === null) throw wrong('the default export must be an object');
-  for (const [key, entry] of Object.entries(value)) {
-    if (entry === undefined) continue;
-    if (TEXTS.includes(key)) {
-      if (typeof entry !== 'string' || entry === '') throw wrong(`'${key}' must be a text`);
-    } else if (LISTS.includes(key)) {
-      if (!Array.isArray(entry)) throw wrong(`'${key}' must be a list`);
-    } else if (key === 'concurrency') {
-      if (!Number.isInteger(entry) || (entry as number) < 1) throw wrong(`'${key}' must be a whole number from 1 on`);
-    } else if (key === 'engine') {
-      if (!(RUN_ENGINES as readonly unknown[]).includes(entry))
-        throw wrong(`'${key}' must be one of ${RUN_ENGINES.join(', ')}`);
-    } else if (key === 'temporal') {
-      const problem = temporalProblem(entry);
-      if (problem !== undefined) throw wrong(problem);
-    } else if (!OTHERS.includes(key)) {
-      throw wrong(`there is no setting '${key}'; known are ${[...TEXTS, ...LISTS, ...OTHERS].join(', ')}`);
-    }
-  }
-  return value;
 }

@@ -90,11 +90,45 @@ test.each([
   ['lost.config.ts', "import './tools/nowhere.ts';\nexport default {};", /nowhere\.ts/],
   ['thrown.config.ts', "throw new Error('no luck');", /no luck/],
   ['nothing.config.ts', 'export const a = 1;', /the default export must be an object/],
-  ['cjs.config.js', 'module.exports = { tenat: "x" };', /there is no setting 'tenat'/],
+  ['cjs.config.js', 'module.exports = { tenat: "x" };', /there is no setting 'tenat'; did you mean 'tenant'\?/],
+  [
+    'far.config.js',
+    'module.exports = { somethingElse: 1 };',
+    /there is no setting 'somethingElse'; known are databaseUrl, /,
+  ],
+  [
+    'tool.config.js',
+    "module.exports = { tools: [{ kind: 'a' }] };",
+    /'tools' holds something that is no tool, .* \('a'\); make it with defineTool/,
+  ],
+  [
+    'url.config.js',
+    "module.exports = { databaseUrl: 'mysql://me:hush@there/x' };",
+    /'databaseUrl' must be the address of a Postgres(?!.*hush)/,
+  ],
+  [
+    'deny.config.js',
+    "module.exports = { addresses: { denny: ['x'] } };",
+    /no setting 'addresses\.denny'; did you mean 'deny'\?/,
+  ],
+  [
+    'refuse.config.js',
+    "module.exports = { addresses: { refuse: ['loopbak'] } };",
+    /'addresses\.refuse' must be a list of public, /,
+  ],
+  ['folders.config.js', 'module.exports = { playbooks: [1] };', /'playbooks' must be a list of texts/],
+  ['temporal.config.js', "module.exports = { temporal: { adress: 'x' } };", /there is no setting 'temporal\.adress'/],
 ])('%s is refused with a code and the place', async (name, text, message) => {
   await writeFile(join(folder, name), text);
   const { stderr, code } = await cli('runs', '--config', name);
   expect(stderr).toMatch(/^error CONFIG_INVALID: /);
   expect(stderr).toMatch(message);
+  expect(code).toBe(78);
+});
+
+test('a DATABASE_URL that is none is refused before anybody is called, and is not shown', async () => {
+  const { stderr, code } = await runCli(['runs'], { cwd: folder, env: { DATABASE_URL: 'me:hush@there' } });
+  expect(stderr).toContain('error CONFIG_INVALID: DATABASE_URL must be the address of a Postgres');
+  expect(stderr).not.toContain('hush');
   expect(code).toBe(78);
 });

@@ -1,7 +1,7 @@
 import { type ValidationReport, validatePlan } from '../../compiler/validate-plan.ts';
 import { ERRORS } from '../../contracts/errors.ts';
 import { ENGINES, type EngineName } from '../../contracts/values.ts';
-import { RUN_ENGINES, type RunEngine } from '../../runtime/config.ts';
+import { RUN_ENGINES, type RunEngine } from '../../runtime/run-engines.ts';
 import { compiledFile, tellWarnings } from '../compiled-file.ts';
 import type { Command } from '../context.ts';
 import type { Terminal } from '../terminal.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { locateError } from '../../compiler/locate-error.ts';
 import { AppError } from '../../contracts/errors.ts';
-import { RUN_ENGINES } from '../../runtime/config.ts';
+import { RUN_ENGINES } from '../../runtime/run-engines.ts';
 import { type Compiled, compiledFile, tellWarnings } from '../compiled-file.ts';
 import type { Command, Context } from '../context.ts';
 import { driveRun } from '../drive-run.ts';

@@ -1,4 +1,4 @@
-import { RUN_ENGINES } from '../../runtime/config.ts';
+import { RUN_ENGINES } from '../../runtime/run-engines.ts';
 import type { LogLine } from '../../worker/ports.ts';
 import type { Command } from '../context.ts';
 import { placeName } from '../place-name.ts';
