@@ -22,6 +22,9 @@ const openEnvelope = Compile(
     payload: Type.Optional(Type.Unsafe<Record<string, unknown>>(Type.Object({}))),
   }),
 );
+// Of an event that stampEvent has made, the rest is what it wrote itself or what its run has.
+const { stepId, entity, emittedAt, engineAttemptId, logicalAttemptId } = RunEventWrite.properties;
+const givenFields = Compile(Type.Object({ stepId, entity, emittedAt, engineAttemptId, logicalAttemptId }));
 const ENVELOPE_FIELDS = new Set(Object.keys(RunEventWrite.properties));
 
 function hasUnknownField(value: object): boolean {
@@ -61,14 +64,24 @@ const RESERVED_STEP = /^(RUN|signal)(#|$)/;
 
 /**
  * Everything that is wrong with an event that a producer wants to write; an empty list means that it is well-formed.
- * An imported event keeps the id that it came with, which need not be a v4.
+ * An imported event keeps the id that it came with, which need not be a v4. A stamped one has its envelope from stampEvent and,
+ * unchanged, from a run that the store knows.
  */
-export function eventProblems(value: unknown, options: { readonly imported?: boolean } = {}): FieldProblem[] {
+export function eventProblems(
+  value: unknown,
+  options: { readonly imported?: boolean; readonly stamped?: boolean } = {},
+): FieldProblem[] {
   if (options.imported) {
     if (!importedEnvelope.Check(value)) return schemaProblems(importedEnvelope, value, '');
+  } else if (options.stamped) {
+    if (!givenFields.Check(value)) return schemaProblems(envelope, value, '');
   } else if (!openEnvelope.Check(value) || hasUnknownField(value)) {
     return schemaProblems(envelope, value, '');
   }
+  return contentProblems(value as RunEventWrite, options.imported ?? false);
+}
+
+function contentProblems(value: RunEventWrite, imported: boolean): FieldProblem[] {
   const row = eventRow(value.eventType);
   if (!row) return [{ path: '/eventType', message: `'${value.eventType}' is not a type of the catalogue` }];
   const place = placeProblem(value, row);
@@ -76,7 +89,7 @@ export function eventProblems(value: unknown, options: { readonly imported?: boo
   if (value.payload === undefined) {
     return row.payloadRequired ? [{ path: '/payload', message: `${value.eventType} needs a payload` }] : [];
   }
-  const validator = payloadValidator(value.eventType as EventType, options.imported ?? false);
+  const validator = payloadValidator(value.eventType as EventType, imported);
   return validator.Check(value.payload) ? [] : schemaProblems(validator, value.payload, '/payload');
 }
 

@@ -15,6 +15,7 @@ import { canonicalJson } from '../lib/canonical-json.ts';
 import { idempotencyKey } from '../lib/idempotency-key.ts';
 import { jsonProblem } from '../lib/json-problem.ts';
 import { payloadDigest, recordHash } from './record-hash.ts';
+import { isStamped } from './stamp-event.ts';
 
 /** An event that passed every check that needs no database, in the form in which it is stored. */
 export interface PreparedEvent {
@@ -38,7 +39,8 @@ export interface PrepareOptions {
 
 /** Checks one event and makes its record. Throws the coded error that the producer gets; nothing is stored then. */
 export function prepareEvent(event: RunEventWrite, options: PrepareOptions): PreparedEvent {
-  const problems = eventProblems(event, options);
+  const stamped = !options.imported && isStamped(event);
+  const problems = eventProblems(event, { imported: options.imported ?? false, stamped });
   if (problems.length > 0) throw invalid(event, problems);
   const row = eventRow(event.eventType) as EventRow;
   if (!options.imported) {
@@ -49,7 +51,7 @@ export function prepareEvent(event: RunEventWrite, options: PrepareOptions): Pre
         emitter: options.as,
       });
     }
-    if (event.idempotencyKey !== idempotencyKey(event)) {
+    if (!stamped && event.idempotencyKey !== idempotencyKey(event)) {
       throw invalid(event, [{ path: '/idempotencyKey', message: 'does not follow from the fields of the event' }]);
     }
   }

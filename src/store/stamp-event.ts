@@ -19,26 +19,58 @@ export interface Stamp {
   readonly eventId?: string;
 }
 
+/** An event whose id, key and place in a run were written here. A copy of it with other fields is not one any more. */
+class StampedEvent implements RunEventWrite {
+  readonly #isStamped = true;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly emittedAt: string;
+  readonly runId: string;
+  readonly tenantId: string;
+  readonly projectId: string;
+  readonly environmentId: string;
+  readonly planId: string;
+  readonly planVersion: string;
+  readonly engineAttemptId: number;
+  readonly logicalAttemptId: number;
+  readonly idempotencyKey: string;
+  declare readonly stepId?: string;
+  declare readonly entity?: string;
+  declare readonly payload?: Record<string, unknown>;
+
+  // Assigned field by field: this runs for every event, and spreads of optional parts cost several times as much.
+  constructor(run: Omit<RunIdentity, 'runKey'>, facts: EventFacts, stamp: Stamp) {
+    this.eventId = randomUUID();
+    this.eventType = facts.eventType;
+    this.emittedAt = stamp.emittedAt;
+    this.runId = run.runId;
+    this.tenantId = run.tenantId;
+    this.projectId = run.projectId;
+    this.environmentId = run.environmentId;
+    this.planId = run.planId;
+    this.planVersion = run.planVersion;
+    this.engineAttemptId = facts.engineAttemptId ?? 1;
+    this.logicalAttemptId = facts.logicalAttemptId ?? 1;
+    if (facts.stepId !== undefined) this.stepId = facts.stepId;
+    if (facts.entity !== undefined) this.entity = facts.entity;
+    if (facts.payload !== undefined) this.payload = facts.payload;
+    this.idempotencyKey = idempotencyKey(this);
+    // What the key was made of stays as it is, so that nobody need make it again.
+    Object.freeze(this);
+  }
+
+  static is(event: object): boolean {
+    return #isStamped in event;
+  }
+}
+
 /** Completes an event: identity of the run, id, time and idempotency key. */
 export function stampEvent(run: Omit<RunIdentity, 'runKey'>, facts: EventFacts, stamp: Stamp): RunEventWrite {
-  // Assigned field by field: this runs for every event, and spreads of optional parts cost several times as much.
-  const event: RunEventWrite = {
-    eventId: stamp.eventId ?? randomUUID(),
-    eventType: facts.eventType,
-    emittedAt: stamp.emittedAt,
-    runId: run.runId,
-    tenantId: run.tenantId,
-    projectId: run.projectId,
-    environmentId: run.environmentId,
-    planId: run.planId,
-    planVersion: run.planVersion,
-    engineAttemptId: facts.engineAttemptId ?? 1,
-    logicalAttemptId: facts.logicalAttemptId ?? 1,
-    idempotencyKey: '',
-  };
-  if (facts.stepId !== undefined) event.stepId = facts.stepId;
-  if (facts.entity !== undefined) event.entity = facts.entity;
-  if (facts.payload !== undefined) event.payload = facts.payload;
-  event.idempotencyKey = idempotencyKey(event);
-  return event;
+  const event = new StampedEvent(run, facts, stamp);
+  return stamp.eventId === undefined ? event : { ...event, eventId: stamp.eventId };
+}
+
+/** Whether id, key and place are those that stampEvent wrote, so that the store need not check them again. */
+export function isStamped(event: unknown): boolean {
+  return typeof event === 'object' && event !== null && StampedEvent.is(event);
 }

@@ -61,7 +61,7 @@ interface LogParts {
   readonly changed: (runKey: number) => void;
 }
 
-const MAX_BATCH_EVENTS = 256;
+const MAX_BATCH_EVENTS = 1024;
 const PAGE = 2000;
 const DEFAULT_LEASE_MS = 30_000;
 

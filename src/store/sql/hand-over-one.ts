@@ -2,9 +2,18 @@ import { isDoubt } from './append-events.ts';
 import type { CommitAnswer, Execute, PreparedCommit } from './commit-work.ts';
 import { quoteOrNull } from './encode-batch.ts';
 import { encodeEvents, eventParameters } from './encode-events.ts';
-import type { HandOver } from './hand-over-work.ts';
-import { type PlainCall, plainCall } from './plain-call.ts';
+import type { PlainCall, StepProbe } from './plain-call.ts';
 import type { Statement } from './postgres.ts';
+
+/** A call that ends one unit and hands its row to the next one, or ends its run, and asks for nothing special. */
+export interface HandOver {
+  readonly call: PreparedCommit;
+  readonly plain: PlainCall;
+  readonly unit: string;
+  readonly fence: number;
+  /** Undefined: the run ends with it. */
+  readonly next: string | undefined;
+}
 
 const HAND_OVER_ONE: Statement = {
   name: 'hand_over_one',
@@ -19,25 +28,20 @@ interface HandOverRow {
   readonly fence: string;
 }
 
-/** The same as handOverWork for a lone call, most of whose cost does not depend on how much there is to store. */
-export async function handOverOne(
-  execute: Execute,
-  call: PreparedCommit,
-  end: HandOver,
-): Promise<CommitAnswer[] | 'other' | 'doubt'> {
-  const plain = plainCall(call.events);
-  if (!plain) return 'other';
+/** A lone one: most of the cost of a small call does not depend on how much there is to store. */
+export async function handOverOne(execute: Execute, given: HandOver): Promise<CommitAnswer[] | 'doubt'> {
+  const { call, next } = given;
   let row: HandOverRow | undefined;
   try {
-    [row] = await execute<HandOverRow>(HAND_OVER_ONE, parameters(call, end, plain));
+    [row] = await execute<HandOverRow>(HAND_OVER_ONE, parameters(given));
   } catch (error) {
     if (isDoubt(error)) return 'doubt';
     throw error;
   }
+  const { last_seq, us, fence } = row!;
   const n = call.events.length;
-  const before = Number(row!.last_seq) - n;
-  const leases = end.next === undefined ? [] : [{ unit: end.next, fence: Number(row!.fence) }];
-  return [{ ...allNew(n, before, Number(row!.us)), leases, handouts: [] }];
+  const leases = next === undefined ? [] : [{ unit: next, fence: Number(fence) }];
+  return [{ ...allNew(n, Number(last_seq) - n, Number(us)), leases, handouts: [] }];
 }
 
 /** The answer to a call whose events are all stored for the first time, at one moment, behind so many others. */
@@ -47,23 +51,30 @@ export function allNew(n: number, before: number, us: number): Extract<CommitAns
   return { ok: true, seqs, micros: new Array<number>(n).fill(us), fresh: new Array<boolean>(n).fill(true) };
 }
 
-function parameters(call: PreparedCommit, end: HandOver, { statuses, status, decided, probes }: PlainCall): unknown[] {
-  const list = (cell: (probe: (typeof probes)[number]) => string | number): string => `{${probes.map(cell).join(',')}}`;
+function parameters({ call, plain, unit, fence, next }: HandOver): unknown[] {
   return [
     call.runKey,
     call.expectedHead,
-    statuses,
-    status,
-    decided,
+    plain.statuses,
+    plain.status,
+    plain.decided,
+    ...probeColumns(plain.probes),
+    call.owner,
+    call.leaseMs,
+    unit,
+    fence,
+    next ?? null,
+    ...encodeEvents(call.events),
+  ];
+}
+
+/** Type, path, attempt, and whether the fact must be stored. */
+export function probeColumns(probes: readonly StepProbe[]): string[] {
+  const list = (cell: (probe: StepProbe) => string | number): string => `{${probes.map(cell).join(',')}}`;
+  return [
     list(({ type }) => type),
     list(({ path }) => quoteOrNull(path)),
     list(({ attempt }) => attempt),
     list(({ isStored }) => (isStored ? 't' : 'f')),
-    call.owner,
-    call.leaseMs,
-    end.unit,
-    end.fence,
-    end.next ?? null,
-    ...encodeEvents(call.events),
   ];
 }

@@ -1,55 +1,11 @@
--- The usual end of a unit, for many runs in one transaction: its events are appended, and its row goes over to the unit that
--- follows, under a lease of its own, or goes with everything else of a run that has ended. It takes two statements where
--- commit_work takes ten. Nothing is looked up first: when a call would be refused, an event was stored before or a fence is not
--- the one that the caller names, the transaction ends with RL003 or with a violated key, and the caller asks commit_work.
-create function runledger.hand_over_work(
-  c_run bigint[], c_count integer[], c_expect bigint[],
-  s_run bigint[], s_path text[], s_attempt integer[], step_types smallint[],
-  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_from integer[], e_length integer[],
-  e_rule integer[], e_slot integer[], e_prior integer[], e_bytes bytea,
-  owner text, ttl_ms integer,
-  -- Units that end and those that follow them; and those with which their run ends.
-  m_run bigint[], m_unit text[], m_fence bigint[], m_next text[],
-  d_run bigint[], d_unit text[], d_fence bigint[],
-  out seqs bigint[], out us bigint, out other_us bigint[], out fresh boolean[], out answers integer[], out infos bigint[],
-  -- Per unit that follows its place in m_next and its lease.
-  out places integer[], out fences bigint[]
-) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
-declare
-  found_rows integer;
-begin
-  select x.seqs, x.us, x.other_us, x.fresh, x.answers, x.infos into seqs, us, other_us, fresh, answers, infos
-    from runledger.append_core(c_run, c_count, c_expect, s_run, s_path, s_attempt, step_types, e_run, e_type, e_path, e_engine, e_logical,
-      e_emitted, e_from, e_length, e_rule, e_slot, e_prior, e_bytes, true) x;
-  if m_run <> '{}' then
-    with moved as (
-      update runledger.work w set unit = m.next, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
-          last_error = null, available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
-        from unnest(m_run, m_unit, m_fence, m_next) with ordinality m(run, unit, fence, next, ord)
-       where w.run_key = m.run and w.unit = m.unit and w.fence = m.fence
-      returning m.ord::integer, w.fence)
-    select array_agg(moved.ord), array_agg(moved.fence) into places, fences from moved;
-    if array_length(places, 1) is distinct from array_length(m_run, 1) then
-      raise exception 'a lease is not held any more' using errcode = 'RL003';
-    end if;
-  end if;
-  if d_run <> '{}' then
-    with gone as (
-      delete from runledger.work w using unnest(d_run, d_unit, d_fence) d(run, unit, fence)
-       where w.run_key = d.run and left(w.unit, 2) <> 'x:'
-      returning w.unit = d.unit and w.fence = d.fence as is_own)
-    select count(*) filter (where gone.is_own) into found_rows from gone;
-    if found_rows <> array_length(d_run, 1) then
-      raise exception 'a lease is not held any more' using errcode = 'RL003';
-    end if;
-    delete from runledger.loops l where l.run_key = any(d_run);
-  end if;
-end $$;
+-- The usual end of a unit: its events are appended, and its row goes over to the unit that follows, under a lease of its own, or goes
+-- with everything else of a run that has ended. The caller has put together what the events of each run ask for: the `statuses` that
+-- allow them, the `to_status` they give or 0, the place of the last one that decisions must see or 0, and facts of steps that must
+-- be stored or must not (`p_...`). So nothing is gone through here but the chain. Nothing is looked up first: when a call
+-- would be refused, an event was stored before or a fence is not the one that the caller names, the transaction ends with RL003
+-- or with a violated key, and the caller asks commit_work.
 
--- The same for one run. The caller has put together what its events ask for (`statuses` that allow them, the `to_status` they give or
--- 0, the place of the last one that decisions must see or 0, facts of steps that must be stored or must not), so that nothing
--- is gone through here but the chain: a small call costs its statements and expressions, not its events.
+-- For one run: a small call costs its statements and expressions, not its events, and this has the fewest.
 create function runledger.hand_over_one(
   of_run bigint, expect bigint, statuses integer, to_status integer, decided integer,
   p_type smallint[], p_path text[], p_attempt integer[], p_stored boolean[],
@@ -92,10 +48,12 @@ begin
          last_persisted_at = at, stream_era = now_era, stream_xid = now.xid
     from now
    where t.run_key = of_run and not exists (
-     select from unnest(p_type, p_path, p_attempt, p_stored) p(type, path, attempt, is_stored), lateral (
-       select exists (select from runledger.run_events x
-                       where x.run_key = of_run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt)) x(is_stored)
-      where x.is_stored <> p.is_stored)
+     select from unnest(p_type, p_path, p_attempt, p_stored) p(type, path, attempt, is_stored)
+     -- With a limit it is a look into the index for each; an EXISTS may become a table of everything, planned when there was nothing.
+     left join lateral (
+       select x.run_seq from runledger.run_events x
+        where x.run_key = of_run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt limit 1) x on true
+      where p.is_stored = (x.run_seq is null))
   returning t.last_seq into last_seq;
   if last_seq is not null and next_unit is not null then
     update runledger.work w set unit = next_unit, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
@@ -110,6 +68,93 @@ begin
     select gone.fence into new_fence from gone where gone.unit = of_unit and gone.fence = of_fence;
   end if;
   if new_fence is null then raise exception 'a call that is not plain' using errcode = 'RL003'; end if;
+end $$;
+
+-- For many runs in one transaction, one call each, sorted by run.
+create function runledger.hand_over_work(
+  c_run bigint[], c_expect bigint[], c_statuses integer[], c_status integer[], c_decided integer[], c_count integer[],
+  p_run bigint[], p_type smallint[], p_path text[], p_attempt integer[], p_stored boolean[],
+  owner text, ttl_ms integer,
+  -- Units that end and those that follow them; and those with which their run ends.
+  m_run bigint[], m_unit text[], m_fence bigint[], m_next text[],
+  d_run bigint[], d_unit text[], d_fence bigint[],
+  e_run bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[],
+  e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[],
+  -- Per call the sequence before it; per unit that follows its place in m_next and its lease.
+  out bases bigint[], out us bigint, out places integer[], out fences bigint[]
+) language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+  calls constant integer := array_length(c_run, 1);
+  heads bytea[]; lasts bigint[] := '{}'; chains bytea[] := '{}'; seqs bigint[] := '{}';
+  head bytea; seq bigint; i integer := 0; at timestamptz; us_bytes bytea; xid bigint; now_era integer; found_rows integer;
+begin
+  -- A run whose head or status is not the one that its caller has seen is missing here. Rows are locked in the order of their keys.
+  select array_agg(l.last_seq), array_agg(l.chain_head), max(l.last_persisted_at), max(l.xid), max(l.era)
+    into bases, heads, at, xid, now_era
+    from (select r.last_seq, r.chain_head, r.last_persisted_at, case when r.stream_era = s.era then r.stream_xid else 0 end as xid, s.era
+            from runledger.stream_state s, unnest(c_run, c_expect, c_statuses) c(run, expect, statuses),
+            lateral (select x.last_seq, x.chain_head, x.last_persisted_at, x.stream_era, x.stream_xid from runledger.runs x
+                      where x.run_key = c.run and x.decided_seq = c.expect and x.status & c.statuses <> 0 limit 1 for no key update) r) l;
+  if array_length(bases, 1) is distinct from calls then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
+  -- The clock is read after the locks. One time and one place in the stream serve for all: those of no run may run back.
+  at := greatest(clock_timestamp(), at);
+  us := (extract(epoch from at) * 1000000)::bigint;
+  us_bytes := int8send(us);
+  for c in 1 .. calls loop
+    head := heads[c]; seq := bases[c];
+    for j in 1 .. c_count[c] loop
+      i := i + 1; seq := seq + 1;
+      head := sha256(head || e_record[i] || int8send(seq) || us_bytes);
+      chains[i] := head; seqs[i] := seq;
+    end loop;
+    heads[c] := head; lasts[c] := seq;
+  end loop;
+  with now as (select greatest(pg_current_xact_id()::text::bigint, xid) as xid),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select e.run, e.seq, now.xid, at, now_era, coalesce(e.engine, 1), coalesce(e.logical, 1), e.type,
+             e.id, e.path, e.emitted, e.key, e.record, e.chain, e.salt, e.payload
+        from now, unnest(e_run, seqs, e_type, e_path, e_engine, e_logical, e_emitted, e_id, e_key, e_salt, e_record, e_payload, chains)
+          e(run, seq, type, path, engine, logical, emitted, id, key, salt, record, payload, chain))
+  update runledger.runs t
+     set last_seq = u.seq, decided_seq = case when u.decided > 0 then t.last_seq + u.decided else t.decided_seq end,
+         status = case when u.status > 0 then u.status else t.status end, chain_head = u.head,
+         last_persisted_at = at, stream_era = now_era, stream_xid = now.xid
+    from now, unnest(c_run, lasts, c_decided, c_status, heads) u(key, seq, decided, status, head)
+   where t.run_key = u.key and not exists (
+     select from unnest(p_run, p_type, p_path, p_attempt, p_stored) p(run, type, path, attempt, is_stored)
+     -- With a limit it is a look into the index for each; an EXISTS may become a table of everything, planned when there was nothing.
+     left join lateral (
+       select x.run_seq from runledger.run_events x
+        where x.run_key = p.run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt limit 1) x on true
+      where p.is_stored = (x.run_seq is null));
+  get diagnostics found_rows = row_count;
+  if found_rows <> calls then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
+  if m_run <> '{}' then
+    with moved as (
+      update runledger.work w set unit = m.next, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
+          last_error = null, available_at = at + ttl_ms * interval '1 millisecond'
+        from unnest(m_run, m_unit, m_fence, m_next) with ordinality m(run, unit, fence, next, ord)
+       where w.run_key = m.run and w.unit = m.unit and w.fence = m.fence
+      returning m.ord::integer, w.fence)
+    select array_agg(moved.ord), array_agg(moved.fence) into places, fences from moved;
+    if array_length(places, 1) is distinct from array_length(m_run, 1) then
+      raise exception 'a lease is not held any more' using errcode = 'RL003';
+    end if;
+  end if;
+  if d_run <> '{}' then
+    with gone as (
+      delete from runledger.work w using unnest(d_run, d_unit, d_fence) d(run, unit, fence)
+       where w.run_key = d.run and left(w.unit, 2) <> 'x:'
+      returning w.unit = d.unit and w.fence = d.fence as is_own)
+    select count(*) filter (where gone.is_own) into found_rows from gone;
+    if found_rows <> array_length(d_run, 1) then
+      raise exception 'a lease is not held any more' using errcode = 'RL003';
+    end if;
+    delete from runledger.loops l where l.run_key = any(d_run);
+  end if;
 end $$;
 
 -- Creates one run whose first events are known to be allowed, with its first work. A run that exists already ends the transaction
