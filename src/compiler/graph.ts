@@ -30,6 +30,13 @@ export function checkGraph(
     const message = `no arc leads from '${shorten(entry)}' to step '${shorten(step.stepId)}', so it never runs; add an arc or remove the step`;
     reader.problem('UNREACHABLE_STEP', nodes[step.index]!, at('workflow', step.index), message);
   }
+  // A condition may be what could not be read.
+  const isRead = isCertain && !reader.problems.has('INVALID_STEP_SCHEMA');
+  const endless = isRead ? firstEndless(steps, reached, final) : undefined;
+  if (endless !== undefined) {
+    const message = `every way from step '${shorten(endless.stepId)}' leads back to it, and no arc has a condition: the run ends only when a step fails or the limit of steps is reached; give an arc a \`when\``;
+    reader.problem('ENDLESS_CYCLE', nodes[endless.index]!, at('workflow', endless.index), message);
+  }
   if (!fillReaches(steps)) {
     const message = `the steps can reach their joins in more than ${LIMITS.joinPairs} ways; split the playbook`;
     reader.problem('TOO_LARGE', 0, 'workflow', message);
@@ -50,8 +57,31 @@ function reachable(steps: readonly PlanStep[], entry: string, final: string | un
   return reached;
 }
 
-/** Writes `reaches`, in plan order; false if there are too many pairs. */
-function fillReaches(steps: readonly PlanStep[]): boolean {
+/** The first step from which no arc, whatever its condition, leads to one where a token can stay. */
+function firstEndless(
+  steps: readonly PlanStep[],
+  reached: ReadonlySet<string>,
+  final: string | undefined,
+): PlanStep | undefined {
+  // A token stays where no arc has to match; the arcs of the final step are not followed.
+  const open = steps.filter(
+    ({ stepId, next }) =>
+      stepId === final || (next?.arcs ?? []).every(({ when }) => when !== undefined && when !== true),
+  );
+  const ending = new Set(open.map(({ stepId }) => stepId));
+  const sources = sourcesOf(steps);
+  for (let step = open.pop(); step !== undefined; step = open.pop()) {
+    for (const source of sources.get(step.stepId) ?? []) {
+      if (ending.has(source.stepId)) continue;
+      ending.add(source.stepId);
+      open.push(source);
+    }
+  }
+  return steps.find(({ stepId }) => reached.has(stepId) && !ending.has(stepId));
+}
+
+/** The steps that have an arc to each. */
+function sourcesOf(steps: readonly PlanStep[]): Map<string, Set<PlanStep>> {
   const sources = new Map<string, Set<PlanStep>>();
   for (const step of steps) {
     for (const arc of step.next?.arcs ?? []) {
@@ -60,6 +90,12 @@ function fillReaches(steps: readonly PlanStep[]): boolean {
       else sources.set(arc.step, new Set([step]));
     }
   }
+  return sources;
+}
+
+/** Writes `reaches`, in plan order; false if there are too many pairs. */
+function fillReaches(steps: readonly PlanStep[]): boolean {
+  const sources = sourcesOf(steps);
   let pairs = 0;
   for (const join of steps) {
     if (join.join === undefined) continue;

@@ -201,6 +201,16 @@ const YAML: readonly Row[] = [
 
 const WARNINGS: readonly Row[] = [
   [
+    'a step that only leads back to itself',
+    playbook('- §ENDLESS_CYCLE§{step: a, tool: {kind: noop}, next: {arcs: [{step: a}]}}'),
+  ],
+  [
+    'two steps that only lead to each other, behind one that leads to them',
+    playbook(
+      '- §ENDLESS_CYCLE§{step: start, next: {arcs: [{step: a}]}}\n- {step: a, next: {arcs: [{step: b, when: "{{ ctx.x }}"}, {step: a}]}}\n- {step: b, next: {arcs: [{step: a}]}}',
+    ),
+  ],
+  [
     'a step that hides a workload key',
     playbook('- §SHADOWED_NAME§{step: start, tool: {kind: noop}}', 'workload: {start: 1}\n'),
   ],
@@ -309,4 +319,11 @@ test('strict compilation refuses what is otherwise a warning', () => {
 
 test('every code says what it means', () => {
   for (const { meaning } of Object.values(PROBLEMS)) expect(meaning).toMatch(/^[A-Z].*\.$/);
+});
+
+test('a cycle that a condition can end is no endless one', () => {
+  const back = '- {step: a, tool: {kind: noop}, next: {arcs: [{step: a, when: "{{ ctx.n < 3 }}"}]}}';
+  const out =
+    '- {step: a, next: {arcs: [{step: end, when: "{{ ctx.n }}"}, {step: a}]}}\n- {step: end, tool: {kind: noop}}';
+  for (const workflow of [back, out]) expect(problemsOf(playbook(workflow))).toEqual([]);
 });

@@ -33,6 +33,7 @@ export const PROBLEMS = {
   CHILD_NOT_FOUND: { severity: 'error', meaning: 'The sub-playbook, or its return step, does not exist.' },
   CHILD_CYCLE: { severity: 'error', meaning: 'A sub-playbook leads back to itself.' },
   UNREACHABLE_STEP: { severity: 'warning', meaning: 'No arc leads to the step, so it never runs.' },
+  ENDLESS_CYCLE: { severity: 'warning', meaning: 'Steps lead back to each other on no condition, and nowhere else.' },
   SHADOWED_NAME: { severity: 'warning', meaning: 'Two things that templates see have one name.' },
   IGNORED_FIELD: { severity: 'warning', meaning: 'A field of the language that has no effect here.' },
   TEMPLATE_NOT_RENDERED: { severity: 'warning', meaning: 'A template where none is rendered.' },

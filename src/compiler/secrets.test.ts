@@ -21,7 +21,10 @@ const SECRETS: readonly (readonly [what: string, text: string])[] = [
     'the secret of a client',
     withTool('{kind: noop}', 'keychain: [{name: k, kind: oauth2, endpoint: e, data: {client_secret: my_secret}}]\n'),
   ],
-  ['what an arc passes on', withTool('{kind: noop}, next: {arcs: [{step: start, args: {apiKey: K3yK3y}}]}')],
+  [
+    'what an arc passes on',
+    withTool('{kind: noop}, next: {arcs: [{step: start, when: "{{ ctx.a }}", args: {apiKey: K3yK3y}}]}'),
+  ],
 ];
 
 const REFERENCES: readonly (readonly [what: string, text: string])[] = [

@@ -33,7 +33,9 @@ const PLACES: Readonly<Record<string, (template: string) => string>> = {
   'step input': (t) => step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], input: {x: "${t}"}`),
   arc: (t) => step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: first, when: "${t}"}]}`),
   'arc args': (t) =>
-    step(`tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: first, args: {x: "${t}"}}]}`),
+    step(
+      `tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: first, when: "{{ ctx.a }}", args: {x: "${t}"}}]}`,
+    ),
   admission: (t) =>
     step(
       `tool: [{name: a, kind: noop}, {name: b, kind: noop}], spec: {policy: {admit: {rules: [{when: "${t}", then: {allow: true}}]}}}`,

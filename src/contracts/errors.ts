@@ -365,7 +365,7 @@ export const ERRORS = {
     http: 403,
     retry: 'never',
     exit: 77,
-    cure: 'Allow the address in the configuration, if calls to it are meant.',
+    cure: 'Put it into `addresses.allow` of the configuration, if calls to it are meant.',
   },
   SCRIPT_UNREACHABLE: {
     cause: 'The place where the script is kept does not answer.',
