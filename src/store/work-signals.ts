@@ -28,6 +28,8 @@ export class PostgresWorkSignals implements WorkSignals {
   #hasWork = false;
   #client: Promise<ListeningConnection> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #immediate: NodeJS.Immediate | undefined;
+  #sending: Promise<void> = Promise.resolve();
   #last = 0;
   #closed = false;
 
@@ -61,25 +63,36 @@ export class PostgresWorkSignals implements WorkSignals {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
     const client = await this.#client?.catch(() => undefined);
     await client?.end().catch(() => {});
   }
 
   #schedule(): void {
     if (this.#closed) return;
-    this.#timer ??= setTimeout(() => this.#send(), Math.max(0, this.#last + EVERY_MS - Date.now()));
+    if (this.#timer || this.#immediate) return;
+    const wait = this.#last + EVERY_MS - Date.now();
+    if (wait > 0) this.#timer = setTimeout(() => this.#send(), wait);
+    // A timer takes a millisecond at the least.
+    else this.#immediate = setImmediate(() => this.#send());
   }
 
   #send(): void {
     this.#timer = undefined;
+    this.#immediate = undefined;
     this.#last = Date.now();
     const stops = [...this.#stops].slice(0, 400);
     for (const key of stops) this.#stops.delete(key);
     const text = `${this.#hasWork ? 'w' : ''};${stops.join(',')}`;
     this.#hasWork = false;
-    this.#connect()
-      .then((client) => client.query('select pg_notify($1, $2)', [CHANNEL, text]))
-      .catch(() => {});
+    // One after the other: the driver warns of a query that is sent while another one is under way.
+    this.#sending = this.#sending
+      .then(() => this.#connect())
+      .then((client) => client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, text] }))
+      .then(
+        () => {},
+        () => {},
+      );
     if (this.#stops.size > 0) this.#schedule();
   }
 

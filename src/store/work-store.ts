@@ -196,8 +196,11 @@ export class PostgresWorkStore implements WorkStore {
     });
   }
 
-  claim(owner: string, { limit, leaseMs, engine = 'native', scope }: ClaimOptions): Promise<ClaimedUnit[]> {
-    return claimWork(this.#postgres, { owner, limit, leaseMs, engine, scope });
+  async claim(owner: string, { limit, leaseMs, engine = 'native', scope }: ClaimOptions): Promise<ClaimedUnit[]> {
+    const claimed = await claimWork(this.#postgres, { owner, limit, leaseMs, engine, scope });
+    // Who takes a unit reads the log of its run next, and need not look up which one that is.
+    for (const { run } of claimed) this.#log.remember(run);
+    return claimed.map(({ unit }) => unit);
   }
 
   checkIn(owner: string, hostTag: string): Promise<string[]> {

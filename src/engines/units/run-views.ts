@@ -77,8 +77,7 @@ export class RunViews {
   }
 
   async #load(runId: string): Promise<RunView> {
-    const run = await this.#identityOf(runId);
-    const page = await this.#store.readEvents(runId, { limit: PAGE });
+    const [run, page] = await Promise.all([this.#identityOf(runId), this.#store.readEvents(runId, { limit: PAGE })]);
     const view = new RunView(run, await this.#planOf(run, page));
     view.take(page);
     if (page.length === PAGE) await this.refresh(view);

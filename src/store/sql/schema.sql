@@ -648,7 +648,7 @@ end $function$
 ;
 
 CREATE OR REPLACE FUNCTION runledger.claim_work(owner text, ttl_ms integer, max_rows integer, of_engine text, of_runs text[], of_tenant text, of_project text)
- RETURNS TABLE(run_key bigint, run_id text, tenant_id text, unit text, fence bigint, deliveries integer, stop boolean, expires_us bigint)
+ RETURNS TABLE(run_key bigint, run_id text, tenant_id text, project_id text, environment_id text, plan_id text, plan_version text, unit text, fence bigint, deliveries integer, stop boolean)
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -688,9 +688,10 @@ begin
       update runledger.work w set lease_owner = owner, fence = nextval('runledger.fences'), deliveries = w.deliveries + 1,
           available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
        where w.ctid = any(taken)
-      returning w.run_key, w.tenant_id, w.unit, w.fence, w.deliveries, w.stop, (extract(epoch from w.available_at) * 1000000)::bigint as us)
-    select l.run_key, r.run_id, l.tenant_id, l.unit, l.fence, l.deliveries, l.stop, l.us
-      from leased l, lateral (select x.run_id from runledger.runs x where x.run_key = l.run_key limit 1) r;
+      returning w.run_key, w.unit, w.fence, w.deliveries, w.stop)
+    select l.run_key, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, l.unit, l.fence, l.deliveries, l.stop
+      from leased l, lateral (select x.run_id, x.tenant_id, x.project_id, x.environment_id, x.plan_id, x.plan_version
+                                from runledger.runs x where x.run_key = l.run_key limit 1) r;
 end $function$
 ;
 

@@ -11,11 +11,16 @@ import type {
   WorkRow,
 } from '../work.ts';
 import type { Postgres } from './postgres.ts';
+import type { RunIdentity } from './read-events.ts';
 
 interface ClaimRow {
   readonly run_key: string;
   readonly run_id: string;
   readonly tenant_id: string;
+  readonly project_id: string;
+  readonly environment_id: string;
+  readonly plan_id: string;
+  readonly plan_version: string;
   readonly unit: string;
   readonly fence: string;
   readonly deliveries: number;
@@ -31,24 +36,24 @@ export async function claimWork(
     readonly engine: EngineName;
     readonly scope?: ClaimScope | undefined;
   },
-): Promise<ClaimedUnit[]> {
+): Promise<{ readonly unit: ClaimedUnit; readonly run: RunIdentity }[]> {
   const { owner, limit, leaseMs, engine, scope } = request;
-  const text = `select run_key, run_id, tenant_id, unit, fence, deliveries, stop
+  const text = `select run_key, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, unit, fence, deliveries, stop
     from runledger.claim_work($1::text, $2::integer, $3::integer, $4::text, $5::text[], $6::text, $7::text)`;
   const only = [scope?.runs ?? null, scope?.tenantId ?? null, scope?.projectId ?? null];
   const rows = await postgres.query<ClaimRow>({ name: 'claim_work', text }, [owner, leaseMs, limit, engine, ...only]);
-  return rows.map((row) => ({
-    runKey: Number(row.run_key),
-    runId: row.run_id,
-    tenantId: row.tenant_id,
-    unit: row.unit,
-    fence: Number(row.fence),
-    deliveries: row.deliveries,
-    stop: row.stop,
-  }));
+  return rows.map((row) => {
+    const { run_id: runId, tenant_id: tenantId, unit, deliveries, stop } = row;
+    const runKey = Number(row.run_key);
+    const { project_id: projectId, environment_id: environmentId, plan_id: planId, plan_version: planVersion } = row;
+    return {
+      unit: { runKey, runId, tenantId, unit, fence: Number(row.fence), deliveries, stop },
+      run: { runKey, runId, tenantId, projectId, environmentId, planId, planVersion },
+    };
+  });
 }
 
-interface UnitRow extends Omit<ClaimRow, 'run_id' | 'unit' | 'fence'> {
+interface UnitRow extends Pick<ClaimRow, 'run_key' | 'tenant_id' | 'deliveries' | 'stop'> {
   readonly fence: string | null;
   readonly held: boolean;
   readonly leased: boolean;
