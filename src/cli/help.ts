@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { COMMANDS, COMMON_FLAGS, type CommandRow, EXIT_CODES, type Flag } from './command-table.ts';
 import { shellWord } from './next-command.ts';
 
-export function generalHelp(): string {
+export function generalHelp(columns = 100): string {
   const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length)) + 2;
   const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}${summary}`);
   return `Runledger runs governed workflows and can prove what they did.
@@ -13,7 +13,7 @@ Usage: runledger COMMAND [ARGUMENTS] [FLAGS]
 
 ${lines.join('\n')}
 
-A RUN is the beginning of its id, as long as no other run begins so, or \`latest\`.
+${wrapped('A RUN is the beginning of its id, as long as no other run begins so, or `latest`.', columns - 1)}
 Every command takes --json, and --help with an example.
 
 Try it: runledger init hello
@@ -31,12 +31,12 @@ function wrapped(text: string, width: number): string {
 
 export function commandHelp(name: string, row: CommandRow, columns = 100): string {
   const width = Math.min(columns - 1, 100);
-  const sections = [`${row.summary}.`, `Usage: ${usageLine(name, row)}`];
+  const sections = [wrapped(`${row.summary}.`, width), `Usage: ${usageLine(name, row)}`];
   if (row.notes) sections.push(wrapped(row.notes, width));
   const own = Object.entries(row.flags);
-  if (own.length > 0) sections.push(`Flags:\n${flagLines(own)}`);
+  if (own.length > 0) sections.push(`Flags:\n${flagLines(own, width)}`);
   sections.push(wrapped(`With --json: ${row.json}`, width));
-  sections.push(`Flags of every command:\n${flagLines(Object.entries(COMMON_FLAGS))}`);
+  sections.push(`Flags of every command:\n${flagLines(Object.entries(COMMON_FLAGS), width)}`);
   sections.push(`Examples:\n${row.examples.map((example) => `  ${typed(example)}`).join('\n')}`);
   return `${sections.join('\n\n')}\n`;
 }
@@ -59,11 +59,14 @@ function flagName(name: string, flag: Flag): string {
   return `${short}--${name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
 }
 
-function flagLines(flags: readonly (readonly [string, Flag])[]): string {
+function flagLines(flags: readonly (readonly [string, Flag])[], columns: number): string {
   const names = flags.map(([name, flag]) => flagName(name, flag));
   const width = Math.max(...names.map((name) => name.length)) + 2;
   return flags
-    .map(([, flag], i) => `  ${names[i]!.padEnd(width)}${flag.summary}${flag.many ? ' (may be repeated)' : ''}`)
+    .map(([, { summary, many }], i) => {
+      const text = wrapped(`${summary}${many ? ' (may be repeated)' : ''}`, columns - width - 2);
+      return `  ${names[i]!.padEnd(width)}${text.replaceAll('\n', `\n${' '.repeat(width + 2)}`)}`;
+    })
     .join('\n');
 }
 

@@ -32,7 +32,9 @@ async function main(words: string[]): Promise<number> {
     const command = parseCommand(asked[0] === 'help' ? [...asked.slice(1), '--help'] : asked);
     if (!command || command.args.has('help')) {
       const { commandHelp, generalHelp } = await import('./help.ts');
-      terminal.write(command ? commandHelp(command.name, command.row, terminal.columns) : generalHelp());
+      terminal.write(
+        command ? commandHelp(command.name, command.row, terminal.columns) : generalHelp(terminal.columns),
+      );
       // Nothing was asked for: whoever called by mistake from a script should notice.
       return command || words.length > 0 ? 0 : 64;
     }
