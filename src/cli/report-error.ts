@@ -15,8 +15,9 @@ export function reportError(error: unknown, terminal: Terminal, asked: Asked = {
     return exit;
   }
   const shown = typeof details['shown'] === 'string' ? `${details['shown']}\n\n` : '';
-  terminal.note(`${shown}${terminal.paintError('red', `error ${code}`)}: ${message}`);
-  terminal.note(`next: ${cure}`);
+  const said = terminal.wrapNote(`error ${code}: ${message}`).slice(`error ${code}`.length);
+  terminal.note(`${shown}${terminal.paintError('red', `error ${code}`)}${said}`);
+  terminal.note(terminal.wrapNote(`next: ${cure}`));
   if (terminal.verbose && code === 'INTERNAL' && stack) terminal.note(stack);
   return exit;
 }

@@ -80,6 +80,12 @@ export class Terminal {
     return process.stdout.isTTY ? wrapped(text, this.columns - 1) : [text];
   }
 
+  /** The same for what is noted. */
+  wrapNote(text: string): string {
+    if (!process.stderr.isTTY) return text;
+    return wrapped(text, Math.max(20, process.stderr.columns ?? 80) - 1).join('\n');
+  }
+
   paint(color: Color, text: string): string {
     return this.hints.color ? paint(color, text) : text;
   }

@@ -97,6 +97,15 @@ test('no line is wider than a narrow terminal', async () => {
   for (const line of lines) expect(displayWidth(line)).toBeLessThanOrEqual(24);
 });
 
+test('an error breaks between words, its code in colour and its next step below', async () => {
+  const { text, code } = await inTerminal(['runs', '--status', 'done'], { columns: 40 });
+  const lines = text.trimEnd().split(/\r?\n/);
+  expect(lines[0]).toBe(`${ESCAPE}[31merror USAGE${ESCAPE}[0m: --status must be one of`);
+  expect(lines.at(-1)).toBe('next: See runledger runs --help.');
+  for (const line of lines) expect(displayWidth(line)).toBeLessThan(40);
+  expect(code).toBe(64);
+});
+
 test('a tree that is higher than the terminal shows its end', async () => {
   const steps = Array.from({ length: 12 }, (_, i) => {
     const tool = i === 11 ? "{kind: shell, cmds: ['sleep 0.5']}" : '{kind: noop}';
