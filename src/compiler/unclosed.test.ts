@@ -32,7 +32,7 @@ describe('a bracket or a quote that is not closed is told where it is opened, an
     [
       'the last of the file',
       `${HEAD}metadata: {name: x}\nworkflow:\n  - step: a\n    tool: {kind: noop`,
-      '6:11 { is opened here and not closed: a } is missing before line 6',
+      '6:11 { is opened here and not closed: a } is missing before the end of the file',
     ],
     ['a double quote', `${HEAD}metadata: {name: "x}\n${REST}`, '3:18 the quote " is opened here and never closed'],
     ['a single quote', `${HEAD}metadata: {name: 'it''s}\n${REST}`, "3:18 the quote ' is opened here and never closed"],

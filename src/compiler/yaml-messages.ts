@@ -29,7 +29,9 @@ export function explainYamlError(error: YAMLError, source: SourceFile): string {
 export function explainUnclosed({ opener, closer, noticed, instead }: Unclosed, source: SourceFile): string {
   if (opener === closer) return `the quote ${opener} is opened here and never closed`;
   const { line, column } = source.position(noticed);
-  const before = instead === undefined ? `before line ${line}` : `before the ${instead} at ${line}:${column}`;
+  const isEnd = noticed >= source.text.trimEnd().length;
+  const place = isEnd ? 'before the end of the file' : `before line ${line}`;
+  const before = instead === undefined ? place : `before the ${instead} at ${line}:${column}`;
   return `${opener} is opened here and not closed: a ${closer} is missing ${before}`;
 }
 

@@ -12,6 +12,7 @@ import type { PlanSource } from '../engines/plan-ref.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
+import { checkStart } from './check-start.ts';
 import { loadSettings, type Settings } from './config.ts';
 import type { ListOptions, Playbook, RunSummary, Runtime, RuntimeOptions, StartRunOptions } from './create-runtime.ts';
 import type { EngineRuntime } from './engine-parts.ts';
@@ -63,6 +64,7 @@ class ProgramRuntime implements Runtime {
 
   async start(playbook: Playbook, options: StartRunOptions = {}): Promise<Run> {
     this.#checkOpen();
+    checkStart(playbook, options);
     const { input, runId = randomUUID(), requestId, by, trigger } = options;
     const planRef = await this.#keep(playbook);
     const ref = await this.#runtime.engine.startRun(
