@@ -34,6 +34,15 @@ export async function idleSteps(store: PostgresStore, tree: RunTree): Promise<St
   return idle;
 }
 
+/** Whether there is work that anybody could take, and nobody has taken any: a run that was started for workers of which none is there. */
+export async function isUnclaimed(store: PostgresStore, tree: RunTree): Promise<boolean> {
+  if (tree.status !== 'RUNNING' && tree.status !== 'PENDING') return false;
+  const rows = await store.work.list(tree.runId);
+  const isFree = ({ unit, leaseOwner, nextEligibleAt }: WorkRow): boolean =>
+    !unit.startsWith('w:') && leaseOwner === undefined && !(Date.parse(nextEligibleAt ?? '') > Date.now());
+  return rows.length > 0 && rows.every(isFree);
+}
+
 function stepOf(key: string): string | undefined {
   const unit = parseUnit(key);
   if (unit === undefined) return undefined;

@@ -11,12 +11,10 @@ export async function sendSignal(
   context: Context,
   name: string,
   request: Omit<SignalRequest, 'signalId' | 'by'>,
-  work = false,
 ): Promise<{ readonly runId: string; readonly ref: EngineRunRef; readonly runtime: EngineRuntime }> {
   const run = await namedRun(context, name);
   const { runId, engine } = run;
-  // Work of other runs is the business of workers, and would keep this process for as long as it takes.
-  const runtime = await context.session.runtime({ work, engine, scope: { runs: [runId] } });
+  const runtime = await context.session.runtime({ work: false, engine });
   const ref = runtime.engine.refOf({ runId });
   const answer = await runtime.engine.signal(ref, { ...request, signalId: randomUUID(), by: 'cli' });
   if (!answer.accepted) throw await signalRefusal(context, run, { ...request, reason: answer.reason });

@@ -108,6 +108,9 @@ test('cancel leaves work alone that belongs to other runs of the same database',
   const other = JSON.parse((await cli(['run', file, '--detach', '--json'])).stdout).runId;
   await cli(['run', file, '--detach']);
   expect((await cli(['cancel', 'latest'])).stdout).toContain('CANCELLED');
+  // It did not begin either with what it ended.
+  const ended = JSON.parse((await cli(['status', 'latest', '--json'])).stdout).snapshot;
+  expect(ended.steps).toMatchObject([{ stepId: 'alone', status: 'SKIPPED' }]);
   const { snapshot } = JSON.parse((await cli(['status', other, '--json'])).stdout);
   expect(snapshot.steps).toMatchObject([{ stepId: 'alone', status: 'PENDING' }]);
 });
@@ -226,4 +229,15 @@ test('what is not quite there is named: a file, a configuration beside the playb
   await playbook('own/slugs', '  - {step: start, tool: {kind: slug}}\n');
   await writeFile(join(folder, 'own/runledger.config.json'), '{}');
   expect((await cli(['compile', 'own/slugs.yaml'])).stderr).toContain('--config own/runledger.config.json');
+});
+
+test('status says of a run that was started for workers that it waits for one, and what to type', async () => {
+  const file = await playbook('waiting', THREE);
+  await cli(['run', file, '--detach']);
+  const { stdout } = await cli(['status', 'latest']);
+  expect(stdout).toMatch(/^RUNNING, waits for a worker {2}waiting 1/);
+  expect(stdout).toMatch(/next: {3}runledger worker, or here: runledger resume [0-9a-f]{8}\n$/);
+  await cli(['resume', 'latest']);
+  expect((await cli(['status', 'latest'])).stdout).toMatch(/^COMPLETED in /);
+  expect((await cli(['runs', '--plan', 'nowhere'])).stdout).toBe('No runs fit.\n');
 });

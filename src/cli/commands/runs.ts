@@ -35,7 +35,8 @@ export const runs: Command = async ({ args, terminal, session }) => {
     return 0;
   }
   if (page.length === 0) {
-    terminal.print('No runs.');
+    const isFiltered = ['plan', 'since', 'before'].some((flag) => args.text(flag) !== undefined) || statuses.length > 0;
+    terminal.print(isFiltered ? 'No runs fit.' : 'No runs yet.');
     return 0;
   }
   const hashes = await tellingHashes(store, page);

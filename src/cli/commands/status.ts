@@ -1,7 +1,7 @@
 import { readSnapshot } from '../../projector/read-snapshot.ts';
 import type { Command } from '../context.ts';
 import { failureAdvice } from '../failure-advice.ts';
-import { idleSteps } from '../idle-steps.ts';
+import { idleSteps, isUnclaimed } from '../idle-steps.ts';
 import { namedRun } from '../named-run.ts';
 import { nextCommand } from '../next-command.ts';
 import { openWriteLines, openWrites, unknownWriteLines } from '../open-writes.ts';
@@ -37,6 +37,7 @@ export const status: Command = async (context) => {
   // Only the native engine keeps its work here.
   const idle = asOf === undefined && run.engine === 'native' ? await idleSteps(store, tree) : [];
   const isInterrupted = idle.length > 0 && snapshot.status !== 'PAUSED';
+  const isWaiting = !isInterrupted && asOf === undefined && run.engine === 'native' && (await isUnclaimed(store, tree));
   for (const step of idle) {
     step.mark = 'waiting';
     step.note = isInterrupted ? 'interrupted' : 'handed back';
@@ -44,7 +45,11 @@ export const status: Command = async (context) => {
   // The whole message stands below.
   const failed = tree.error?.stepId === undefined ? undefined : tree.steps.get(tree.error.stepId);
   if (failed?.note !== undefined) failed.note = tree.error!.code;
-  const state = isInterrupted ? `${snapshot.status}, interrupted: nobody works on it` : snapshot.status;
+  const state = isInterrupted
+    ? `${snapshot.status}, interrupted: nobody works on it`
+    : isWaiting
+      ? `${snapshot.status}, waits for a worker`
+      : snapshot.status;
   terminal.print(`${terminal.paint('bold', state)}${took}  ${clean(run.planId)} ${clean(run.planVersion)}${plan}`);
   terminal.print(
     `run ${run.runId}${run.parentRunId === undefined ? '' : `  started by ${run.parentRunId}`}${run.retryOf === undefined ? '' : `  retry of ${run.retryOf}`}`,
@@ -61,7 +66,9 @@ export const status: Command = async (context) => {
   const isOver = snapshot.status === 'FAILED' || snapshot.status === 'CANCELLED';
   const advice = failureAdvice(args, tree);
   const resume = [nextCommand(args, `resume ${run.runId.slice(0, 8)}`)];
-  const next = isOver ? advice.next : isInterrupted || snapshot.status === 'PAUSED' ? resume : [];
+  const workers = [`${nextCommand(args, 'worker')}, or here: ${resume[0]}`];
+  const mustResume = isInterrupted || snapshot.status === 'PAUSED';
+  const next = isOver ? advice.next : mustResume ? resume : isWaiting ? workers : [];
   if (next.length > 0) terminal.print('');
   printError(terminal, tree, advice);
   for (const line of unknownWriteLines(terminal, tree)) terminal.print(line);
