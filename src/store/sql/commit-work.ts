@@ -2,6 +2,7 @@ import { AppError } from '../../contracts/errors.ts';
 import type { Lease, LoopChange, WorkChange } from '../work.ts';
 import { ANSWER_COLUMNS, type AppendRow, type CallAnswer, isDoubt, readAnswers } from './append-events.ts';
 import { encodeCalls, type PreparedCall, quoteOrNull } from './encode-batch.ts';
+import { endIterations } from './end-iterations.ts';
 import { handOverWork } from './hand-over-work.ts';
 import type { Statement } from './postgres.ts';
 
@@ -107,13 +108,22 @@ export async function commitWork(
 ): Promise<CommitAnswer[]> {
   const order = calls.map((_, i) => i).sort((a, b) => calls[a]!.runKey - calls[b]!.runKey);
   const sorted = order.map((i) => calls[i]!);
-  const tried = isAlone ? await handOverWork(execute, sorted) : 'doubt';
+  const tried = isAlone ? await inShort(execute, sorted) : 'doubt';
   const found = typeof tried === 'string' ? await inFull(execute, sorted, { assumeNew: tried === 'other' }) : tried;
   const answers: CommitAnswer[] = [];
   found.forEach((answer, at) => {
     answers[order[at]!] = answer;
   });
   return answers;
+}
+
+/** The two usual kinds of batches have functions of their own. */
+async function inShort(
+  execute: Execute,
+  calls: readonly PreparedCommit[],
+): Promise<CommitAnswer[] | 'other' | 'doubt'> {
+  const tried = await handOverWork(execute, calls);
+  return tried === 'other' ? endIterations(execute, calls) : tried;
 }
 
 async function inFull(

@@ -896,6 +896,68 @@ begin
 end $function$
 ;
 
+CREATE OR REPLACE FUNCTION runledger.end_iterations(of_run bigint, statuses integer, decided integer, of_loop text, owner text, ttl_ms integer, w_unit text[], w_fence bigint[], e_type smallint[], e_path text[], e_engine integer[], e_logical integer[], e_emitted text[], e_id uuid[], e_key bytea[], e_salt bytea[], e_record bytea[], e_payload text[], OUT last_seq bigint, OUT us bigint, OUT handouts text[])
+ RETURNS record
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+declare
+  n constant integer := array_length(e_record, 1);
+  base bigint; head bytea; at timestamptz; xid bigint; now_era integer; us_bytes bytea; chains bytea[];
+  run_tenant text; run_engine text; next_one integer; others integer; room integer; ended integer;
+begin
+  select r.last_seq, r.chain_head, r.last_persisted_at, case when r.stream_era = s.era then r.stream_xid else 0 end, s.era, r.tenant_id, r.engine
+    into base, head, at, xid, now_era, run_tenant, run_engine
+    from runledger.stream_state s, runledger.runs r
+   where r.run_key = of_run and r.status = 4 and r.status & statuses <> 0 for no key update of r;
+  select l.next_index, l.in_flight - array_length(w_unit, 1), least(l.total - l.next_index, l.max_in_flight - l.in_flight + array_length(w_unit, 1))
+    into next_one, others, room
+    from runledger.loops l where l.run_key = of_run and l.step = of_loop and not l.stopped and l.skipped = '{}' for no key update;
+  if base is null or next_one is null or room < 0 then raise exception 'iterations that are not plain' using errcode = 'RL003'; end if;
+  at := greatest(clock_timestamp(), at);
+  us := (extract(epoch from at) * 1000000)::bigint;
+  us_bytes := int8send(us);
+  for i in 1 .. n loop
+    head := sha256(head || e_record[i] || int8send(base + i) || us_bytes);
+    chains[i] := head;
+  end loop;
+  with now as (select greatest(pg_current_xact_id()::text::bigint, xid) as xid),
+  added as (
+    insert into runledger.run_events (run_key, run_seq, stream_xid, persisted_at, era, engine_attempt, logical_attempt, type,
+        event_id, path, emitted_at, idempotency_key, record_hash, chain_hash, salt, payload)
+      select of_run, base + e.ord, now.xid, at, now_era, coalesce(e.engine, 1), coalesce(e.logical, 1), e.type,
+             e.id, e.path, e.emitted, e.key, e.record, e.chain, e.salt, e.payload
+        from now, unnest(e_type, e_path, e_engine, e_logical, e_emitted, e_id, e_key, e_salt, e_record, e_payload, chains)
+          with ordinality e(type, path, engine, logical, emitted, id, key, salt, record, payload, chain, ord))
+  update runledger.runs t
+     set last_seq = base + n, decided_seq = case when decided > 0 then base + decided else t.decided_seq end, chain_head = head,
+         last_persisted_at = at, stream_era = now_era, stream_xid = now.xid
+    from now where t.run_key = of_run
+  returning t.last_seq into last_seq;
+  with counted as (
+    update runledger.loops l set next_index = next_one + room, in_flight = others + room where l.run_key = of_run and l.step = of_loop),
+  gone as (
+    delete from runledger.work w using unnest(w_unit, w_fence) o(unit, fence)
+     where w.run_key = of_run and w.unit = o.unit and w.fence = o.fence
+    returning 1),
+  given as (
+    insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
+      select of_run, u.unit, run_tenant, run_engine, at + ttl_ms * interval '1 millisecond', owner, nextval('runledger.fences'), 1
+        from (select 'i:' || of_loop || '/' || i from generate_series(next_one, next_one + room - 1) i
+              union all select 'e:' || of_loop where others + room = 0) u(unit)
+      returning unit, fence)
+  select (select count(*) from gone), array(select given.fence || ':' || given.unit from given) into ended, handouts;
+  if ended <> array_length(w_unit, 1) then raise exception 'a lease is not held any more' using errcode = 'RL003'; end if;
+end $function$
+;
+
 CREATE OR REPLACE FUNCTION runledger.ensure_partition(for_key bigint)
  RETURNS void
  LANGUAGE plpgsql
@@ -1015,7 +1077,7 @@ CREATE OR REPLACE FUNCTION runledger.grant_use(to_role name)
 AS $function$
 begin
   perform runledger.grant_lines_use(to_role);
-  execute format('grant execute on function runledger.hand_over_work, runledger.hand_over_one, runledger.start_one to %I', to_role);
+  execute format('grant execute on function runledger.hand_over_work, runledger.hand_over_one, runledger.end_iterations, runledger.start_one to %I', to_role);
 end $function$
 ;
 

@@ -97,78 +97,103 @@ async function stored({ run, runKey }: Held): Promise<Record<string, unknown>> {
   };
 }
 
-/** Commits the facts as the end of the run's unit; `asked` are the statements that it took. */
-async function commit(
-  held: Held,
-  given: readonly Fact[],
-  { isAlone, next, behind = 0 }: { isAlone: boolean; next: string | undefined; behind?: number },
-) {
-  const { decidedSeq } = (await store.findRun(held.run.runId))!;
-  const call: PreparedCommit = {
-    runKey: held.runKey,
-    events: given.map((fact) => prepared(eventOf(held.run, fact))),
-    expectedHead: decidedSeq - behind,
-    owner: 'me',
-    tenantId: held.run.tenantId,
-    leaseMs: 30_000,
-    work: [
-      { op: 'delete', unit: 's:a@1', fence: held.fence },
-      next === undefined ? { op: 'clear' } : { op: 'insert', unit: next, lease: true },
-    ],
-    loops: [],
-    receipts: [],
-  };
+interface Ending {
+  readonly held: Held;
+  readonly given: readonly Fact[];
+  readonly next: string | undefined;
+  /** So far behind the head is what it was decided on. */
+  readonly behind?: number;
+}
+
+/** Commits the facts as the end of the runs' units; `asked` are the statements that it took. */
+async function commit(endings: readonly Ending[], { isAlone }: { isAlone: boolean }) {
+  const calls = endings.map(async ({ held, given, next, behind = 0 }): Promise<PreparedCommit> => {
+    const { decidedSeq } = (await store.findRun(held.run.runId))!;
+    return {
+      runKey: held.runKey,
+      events: given.map((fact) => prepared(eventOf(held.run, fact))),
+      expectedHead: decidedSeq - behind,
+      owner: 'me',
+      tenantId: held.run.tenantId,
+      leaseMs: 30_000,
+      work: [
+        { op: 'delete', unit: 's:a@1', fence: held.fence },
+        next === undefined ? { op: 'clear' } : { op: 'insert', unit: next, lease: true },
+      ],
+      loops: [],
+      receipts: [],
+    };
+  });
   const asked: (string | undefined)[] = [];
-  const [answer] = await commitWork(
+  const answers = await commitWork(
     (statement, values) => {
       asked.push(statement.name);
       return store.postgres.query(statement, values);
     },
-    [call],
+    await Promise.all(calls),
     { isAlone },
   );
-  return { answer: answer!, asked };
+  return { answers, asked };
 }
 
-test('RE-3.2a a lone call is stored, refused and answered as the long way does it, whatever the events and the log before them', async () => {
-  let plain = 0;
-  await fc.assert(
-    fc.asyncProperty(facts(4), facts(6), fc.boolean(), async (before, given, ends) => {
-      const [one, two] = await Promise.all([started(), started()]);
-      for (const held of [one, two]) {
-        for (const fact of before) {
-          const event = eventOf(held.run, fact);
-          await store.append([event], { as: CATALOGUE[fact.type].emitters[0]! });
-        }
-      }
-      const next = ends ? undefined : 's:b@1';
-      const short = await commit(one, given, { isAlone: true, next });
-      const long = await commit(two, given, { isAlone: false, next });
-      const told = ({ answer }: typeof short) =>
-        answer.ok
-          ? { seqs: answer.seqs, fresh: answer.fresh, leases: answer.leases?.map(({ unit }) => unit) }
-          : { code: answer.error.code, details: { ...answer.error.details, runId: '' } };
-      expect(told(short)).toEqual(told(long));
-      expect(await stored(one)).toEqual(await stored(two));
-      // What the long way takes as new goes the short way: otherwise every step would be stored twice as slowly.
-      const isNew = long.answer.ok && !long.answer.fresh.includes(false);
-      if (isNew) expect(short.asked).toEqual(['hand_over_one']);
-      if (isNew) plain += 1;
-    }),
-    { numRuns: 150 },
-  );
-  expect(plain).toBeGreaterThan(15);
-});
+async function startedWith(before: readonly Fact[]): Promise<Held> {
+  const held = await started();
+  for (const fact of before) {
+    await store.append([eventOf(held.run, fact)], { as: CATALOGUE[fact.type].emitters[0]! });
+  }
+  return held;
+}
+
+const told = (answer: Awaited<ReturnType<typeof commit>>['answers'][number]) =>
+  answer.ok
+    ? { seqs: answer.seqs, fresh: answer.fresh, leases: answer.leases?.map(({ unit }) => unit) }
+    : { code: answer.error.code, details: { ...answer.error.details, runId: '' } };
+
+for (const [count, numRuns, statement] of [
+  [1, 150, 'hand_over_one'],
+  [3, 60, 'hand_over_work'],
+] as const) {
+  test(`RE-3.2a the ends of units of ${count} run(s) are stored, refused and answered as the long way does it, whatever the events and the logs before them`, async () => {
+    let plain = 0;
+    const one = fc.record({
+      before: facts(count === 1 ? 4 : 1),
+      given: facts(count === 1 ? 6 : 2),
+      ends: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(one, { minLength: count, maxLength: count }), async (cases) => {
+        const endings = () =>
+          Promise.all(
+            cases.map(async ({ before, given, ends }): Promise<Ending> => {
+              return { held: await startedWith(before), given, next: ends ? undefined : 's:b@1' };
+            }),
+          );
+        const [shorts, longs] = [await endings(), await endings()];
+        const short = await commit(shorts, { isAlone: true });
+        const long = await commit(longs, { isAlone: false });
+        expect(short.answers.map(told)).toEqual(long.answers.map(told));
+        for (const [i, { held }] of shorts.entries()) expect(await stored(held)).toEqual(await stored(longs[i]!.held));
+        // What the long way takes as new goes the short way: otherwise every step would be stored twice as slowly.
+        const isNew = long.answers.every((answer) => answer.ok && !answer.fresh.includes(false));
+        if (isNew) expect(short.asked).toEqual([statement]);
+        if (isNew) plain += 1;
+      }),
+      { numRuns },
+    );
+    expect(plain).toBeGreaterThan(0);
+  });
+}
 
 test('RQ-3.2a a lone call under another fence, or on a head that moved, changes nothing and says why', async () => {
   const held = await started();
   const before = await stored(held);
   const given = [{ type: 'StepStarted', step: 'a', attempt: 1 }] as const;
   for (const next of ['s:b@1', undefined]) {
-    const lost = await commit({ ...held, fence: held.fence + 1 }, given, { isAlone: true, next });
-    expect(lost.answer).toMatchObject({ ok: false, reason: 'LEASE_LOST' });
-    const late = await commit(held, given, { isAlone: true, next, behind: 1 });
-    expect(late.answer).toMatchObject({ ok: false, error: { code: 'HEAD_MOVED' } });
+    const other = { ...held, fence: held.fence + 1 };
+    const [lost] = (await commit([{ held: other, given, next }], { isAlone: true })).answers;
+    expect(lost).toMatchObject({ ok: false, reason: 'LEASE_LOST' });
+    const [late] = (await commit([{ held, given, next, behind: 1 }], { isAlone: true })).answers;
+    expect(late).toMatchObject({ ok: false, error: { code: 'HEAD_MOVED' } });
   }
   expect(await stored(held)).toEqual(before);
 });
