@@ -49,11 +49,12 @@ begin
     from now
    where t.run_key = of_run and not exists (
      select from unnest(p_type, p_path, p_attempt, p_stored) p(type, path, attempt, is_stored)
-     -- With a limit it is a look into the index for each; an EXISTS may become a table of everything, planned when there was nothing.
+     -- One look into one index for each, whatever was known of the tables when this was planned.
      left join lateral (
-       select x.run_seq from runledger.run_events x
-        where x.run_key = of_run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt limit 1) x on true
-      where p.is_stored = (x.run_seq is null))
+       select x.logical_attempt as attempt from runledger.run_events x
+        where x.run_key = of_run and x.type = p.type and x.path = p.path and x.logical_attempt >= p.attempt
+        order by x.logical_attempt limit 1) x on true
+      where p.is_stored <> coalesce(x.attempt = p.attempt, false))
   returning t.last_seq into last_seq;
   if last_seq is not null and next_unit is not null then
     update runledger.work w set unit = next_unit, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
@@ -125,11 +126,12 @@ begin
     from now, unnest(c_run, lasts, c_decided, c_status, heads) u(key, seq, decided, status, head)
    where t.run_key = u.key and not exists (
      select from unnest(p_run, p_type, p_path, p_attempt, p_stored) p(run, type, path, attempt, is_stored)
-     -- With a limit it is a look into the index for each; an EXISTS may become a table of everything, planned when there was nothing.
+     -- One look into one index for each, whatever was known of the tables when this was planned.
      left join lateral (
-       select x.run_seq from runledger.run_events x
-        where x.run_key = p.run and x.type = p.type and x.path = p.path and x.logical_attempt = p.attempt limit 1) x on true
-      where p.is_stored = (x.run_seq is null));
+       select x.logical_attempt as attempt from runledger.run_events x
+        where x.run_key = p.run and x.type = p.type and x.path = p.path and x.logical_attempt >= p.attempt
+        order by x.logical_attempt limit 1) x on true
+      where p.is_stored <> coalesce(x.attempt = p.attempt, false));
   get diagnostics found_rows = row_count;
   if found_rows <> calls then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
   if m_run <> '{}' then
