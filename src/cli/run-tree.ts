@@ -1,3 +1,4 @@
+import { withoutPlace } from '../compiler/locate-error.ts';
 import type { RunEventRecord } from '../contracts/envelope.ts';
 import type { RunStatus } from '../contracts/states.ts';
 import type { ErrorInfo, PlanRef, StoredValue } from '../contracts/values.ts';
@@ -28,6 +29,22 @@ export type Locate = (message: string, planRef: PlanRef) => string;
 
 type Payload = Readonly<Record<string, unknown>>;
 
+/** The same with the place that people know in the messages of its errors. */
+export function located(payload: Payload, planRef: PlanRef | undefined, locate: Locate | undefined): Payload {
+  const { error, rootCause } = payload as { error?: ErrorInfo; rootCause?: { error: ErrorInfo } };
+  if (error === undefined || !locate || !planRef) return payload;
+  const found = (info: ErrorInfo): ErrorInfo => {
+    const { code, message } = info;
+    // What a child says is about a place in its own plan, and stands at its own step.
+    return { ...info, message: code === 'CHILD_RUN_FAILED' ? withoutPlace(message) : locate(message, planRef) };
+  };
+  return {
+    ...payload,
+    error: found(error),
+    ...(rootCause === undefined ? {} : { rootCause: { ...rootCause, error: found(rootCause.error) } }),
+  };
+}
+
 /** A run as a terminal shows it, built from its events in order. */
 export class RunTree {
   readonly runId: string;
@@ -56,7 +73,7 @@ export class RunTree {
   /** Takes an event; gives the step that it is about, and a run that the step has started. */
   take(event: RunEventRecord): { readonly step?: StepLine; readonly child?: RunTree } {
     this.lastSeq = event.runSeq;
-    const payload = this.#located(event.payload ?? {});
+    const payload = located(event.payload ?? {}, this.planRef, this.#locate);
     const at = Date.parse(event.emittedAt);
     if (event.stepId === undefined) {
       this.#takeRun(event.eventType, payload, at);
@@ -69,19 +86,6 @@ export class RunTree {
     const child = new RunTree(childRunId, this.#locate, parseEntity(event.entity ?? '')?.iteration);
     step.children.push(child);
     return { step, child };
-  }
-
-  #located(payload: Payload): Payload {
-    const { error, rootCause } = payload as { error?: ErrorInfo; rootCause?: { error: ErrorInfo } };
-    const { planRef } = this;
-    const locate = this.#locate;
-    if (error === undefined || !locate || !planRef) return payload;
-    const found = (info: ErrorInfo): ErrorInfo => ({ ...info, message: locate(info.message, planRef) });
-    return {
-      ...payload,
-      error: found(error),
-      ...(rootCause === undefined ? {} : { rootCause: { ...rootCause, error: found(rootCause.error) } }),
-    };
   }
 
   #step(stepId: string): StepLine {

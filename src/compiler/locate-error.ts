@@ -14,3 +14,6 @@ export function locateError(message: string, positions: Readonly<Record<string, 
   }
   return message;
 }
+
+/** Without the place in the plan: for a message that another plan's run handed on. */
+export const withoutPlace = (message: string): string => message.replace(PLACE, '');

@@ -35,7 +35,15 @@ test('a template that fails while the run goes on is shown with its place in the
   expect(direct.code).toBe(1);
   expect(direct.stdout).toMatch(/TEMPLATE_TYPE in step start: .* \(divide\.yaml:7:32\)\n/);
   expect(direct.stdout).not.toMatch(/\/steps\/0|filter/);
-  expect((await cli(['run', 'outer.yaml'])).stdout).toContain('(divide.yaml:7:32)');
+  const place = "TEMPLATE_TYPE in step start: .* \\(`result` of step 'start'\\)";
+  expect((await cli(['status', 'latest'])).stdout).toMatch(new RegExp(place));
+  expect((await cli(['events', 'latest', '--type', 'StepFailed'])).stdout).toContain("(`result` of step 'start')");
+  expect((await cli(['retry', 'latest'])).stdout).toMatch(new RegExp(place));
+  const outer = await cli(['run', 'outer.yaml']);
+  expect(outer.stdout).toContain('(divide.yaml:7:32)');
+  // What the child met is no place in the outer playbook.
+  expect(outer.stdout).not.toContain('(outer.yaml:');
+  expect((await cli(['status', 'latest'])).stdout).not.toMatch(/\/steps\/|of step 'call'\)/);
 });
 
 test('doctor takes a log that was written by hand for no run that lost its work, and cancel and resume say what it is', async () => {

@@ -9,6 +9,8 @@ import { eventPhrase } from '../event-phrase.ts';
 import { LoopItems } from '../loop-items.ts';
 import { namedRun } from '../named-run.ts';
 import { placeName } from '../place-name.ts';
+import { planPlaces } from '../plan-places.ts';
+import { located } from '../run-tree.ts';
 import { clean, crop, pad } from '../terminal.ts';
 
 const PAGE = 1000;
@@ -19,15 +21,17 @@ export const events: Command = async (context) => {
   const types = args.list('type').map(typeOf);
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
-  const items = terminal.json ? new LoopItems() : await LoopItems.of(store, run.runId);
+  const words: Words = terminal.json
+    ? { items: new LoopItems() }
+    : { items: await LoopItems.of(store, run.runId), places: await planPlaces(context, run.runId) };
   if (args.has('follow')) {
     const stop = new AbortController();
     const leave = (): void => stop.abort();
     process.once('SIGINT', leave);
     process.once('SIGTERM', leave);
     for await (const record of store.follow(run.runId, { afterSeq, signal: stop.signal })) {
-      items.take(record);
-      if (types.length === 0 || types.includes(record.eventType)) show(context, record, items);
+      words.items.take(record);
+      if (types.length === 0 || types.includes(record.eventType)) show(context, record, words);
       if (ENDS.includes(record.eventType)) break;
       const now = record.runSeq >= run.lastSeq ? await store.findRun(run.runId) : undefined;
       if (now?.status && isTerminal(now.status) && record.runSeq >= now.lastSeq) break;
@@ -40,7 +44,7 @@ export const events: Command = async (context) => {
       limit: PAGE,
       ...(types.length === 0 ? {} : { types }),
     });
-    for (const record of page) show(context, record, items);
+    for (const record of page) show(context, record, words);
     if (page.length < PAGE) return 0;
     after = page.at(-1)!.runSeq;
   }
@@ -56,14 +60,21 @@ function typeOf(text: string): string {
 
 const ENDS = ['RunCompleted', 'RunFailed', 'RunCancelled'];
 
-function show({ args, terminal }: Context, record: LedgerRecord, items: LoopItems): void {
+/** What a line says beyond its event. */
+interface Words {
+  readonly items: LoopItems;
+  readonly places?: Awaited<ReturnType<typeof planPlaces>>;
+}
+
+function show({ args, terminal }: Context, record: LedgerRecord, { items, places }: Words): void {
   const isCanonical = args.has('canonical');
   if (terminal.json) {
     for (const line of isCanonical ? canonicalView(record) : [record]) terminal.print(JSON.stringify(line));
     return;
   }
-  const { runSeq, persistedAt, eventType, entity, stepId, payload } = record;
-  const said = record.erased ? 'erased' : eventPhrase(eventType, payload ?? {});
+  const { runSeq, persistedAt, eventType, entity, stepId } = record;
+  const payload = located(record.payload ?? {}, places?.planRef, places?.locate);
+  const said = record.erased ? 'erased' : eventPhrase(eventType, payload);
   const phrase = [items.phrase(record), said].filter((words) => words).join('  ');
   const place = clean(entity ?? stepId ?? '');
   if (isCanonical) for (const { timestamp, event_type: name } of canonicalView(record)) print(timestamp, name);

@@ -3,6 +3,7 @@ import { isTerminal } from '../../contracts/states.ts';
 import type { Command } from '../context.ts';
 import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
+import { planPlaces } from '../plan-places.ts';
 import { signalRefusal } from '../signal-refusal.ts';
 import { taskLog } from '../task-log.ts';
 
@@ -34,5 +35,6 @@ export const resume: Command = async (context) => {
     if (isOther)
       terminal.note(`${unit} is held by ${leaseOwner} until ${leaseExpiresAt?.slice(11, 19)} UTC, unless it renews`);
   }
-  return driveRun(context, runtime, runId, { skipPast: true, logs });
+  const { locate } = await planPlaces(context, runId);
+  return driveRun(context, runtime, runId, { skipPast: true, logs, locate });
 };

@@ -6,6 +6,7 @@ import { driveRun } from '../drive-run.ts';
 import { namedRun } from '../named-run.ts';
 import { checkStepName } from '../named-step.ts';
 import { nextCommand } from '../next-command.ts';
+import { planPlaces } from '../plan-places.ts';
 import { taskLog } from '../task-log.ts';
 
 export const retry: Command = async (context) => {
@@ -47,5 +48,6 @@ export const retry: Command = async (context) => {
     return 0;
   }
   if (!terminal.json) terminal.print(terminal.paint('dim', `run ${runId.slice(0, 8)} retries ${short}`));
-  return driveRun(context, runtime, runId, { logs });
+  const { locate } = await planPlaces(context, runId);
+  return driveRun(context, runtime, runId, { logs, locate });
 };

@@ -5,6 +5,7 @@ import { idleSteps, isUnclaimed } from '../idle-steps.ts';
 import { namedRun } from '../named-run.ts';
 import { nextCommand } from '../next-command.ts';
 import { openWriteLines, openWrites, unknownWriteLines } from '../open-writes.ts';
+import { planPlaces } from '../plan-places.ts';
 import { readLog } from '../read-log.ts';
 import { RunTree } from '../run-tree.ts';
 import { treeLines } from '../show-tree.ts';
@@ -23,7 +24,8 @@ export const status: Command = async (context) => {
     terminal.printJson({ run: row, snapshot });
     return 0;
   }
-  const tree = new RunTree(run.runId);
+  const { locate } = await planPlaces(context, run.runId);
+  const tree = new RunTree(run.runId, locate);
   let now = Date.now();
   if (asOf === undefined) await catchUp(store, tree);
   else {
