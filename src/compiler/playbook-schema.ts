@@ -186,7 +186,9 @@ export const FrameForm = form(
     heartbeat_seconds: o(number('How often the lease is renewed.')),
     max_attempts: o(number('Tries per frame.')),
     process: o(word(['row', 'frame'], 'Whether the tool gets one row or the whole frame.')),
-    row_concurrency: o(number('Rows of a frame at the same time.')),
+    row_concurrency: o(
+      number('At most so many rows of a frame at the same time. They run one after the other, so it has no effect.'),
+    ),
   },
   'How much a cursor loop takes at a time.',
 );

@@ -223,6 +223,12 @@ const WARNINGS: readonly Row[] = [
       'executor: {spec: {final_step: last}}\n',
     ),
   ],
+  [
+    'rows of a frame at the same time',
+    playbook(
+      '- {step: a, loop: {cursor: {kind: postgres, claim: x}, spec: {mode: cursor, frame: {§IGNORED_FIELD§row_concurrency: 2}}}, tool: {kind: noop}}',
+    ),
+  ],
   ['a field without effect', withTool('{kind: playbook, path: "{{ ctx.p }}", §IGNORED_FIELD§task: x}')],
 ];
 

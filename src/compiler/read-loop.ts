@@ -172,8 +172,12 @@ function readFrame(
   const frame = reader.form(spec && getField(spec, 'frame'), framePath, FrameForm);
   if (!frame) return undefined;
   const values: Record<string, Json> = {};
-  for (const { key, value } of frame.entries.values()) {
+  for (const { key, keyOffset, value } of frame.entries.values()) {
     const fieldPath = under(framePath, key);
+    if (key === 'row_concurrency' && toJson(value, '') !== 1) {
+      const message = 'rows of a frame run one after the other; `max_in_flight` says how many frames run at once';
+      reader.problem('IGNORED_FIELD', keyOffset, fieldPath, message);
+    }
     if (key === 'process') {
       const word = reader.word(value, fieldPath, ['row', 'frame']);
       if (word !== undefined) values[key] = word;
