@@ -15,6 +15,8 @@ export interface EventFacts {
 
 export interface Stamp {
   readonly emittedAt: string;
+  /** Of an event that does not name one itself. */
+  readonly engineAttemptId?: number;
   /** From an EventIdRegistry where the event may be sent again; a fresh v4 otherwise. */
   readonly eventId?: string;
 }
@@ -49,7 +51,7 @@ class StampedEvent implements RunEventWrite {
     this.environmentId = run.environmentId;
     this.planId = run.planId;
     this.planVersion = run.planVersion;
-    this.engineAttemptId = facts.engineAttemptId ?? 1;
+    this.engineAttemptId = facts.engineAttemptId ?? stamp.engineAttemptId ?? 1;
     this.logicalAttemptId = facts.logicalAttemptId ?? 1;
     if (facts.stepId !== undefined) this.stepId = facts.stepId;
     if (facts.entity !== undefined) this.entity = facts.entity;

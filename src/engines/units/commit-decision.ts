@@ -144,7 +144,8 @@ async function make(
       now,
     });
     const stamp = { emittedAt };
-    const written = facts.map((draft) => stampEvent(view.run, { engineAttemptId: engineAttempt, ...draft }, stamp));
+    const byWorker = { ...stamp, engineAttemptId: engineAttempt };
+    const written = facts.map((draft) => stampEvent(view.run, draft, byWorker));
     const decided = said.map((draft) => stampEvent(view.run, draft, stamp));
     return {
       decided: events,

@@ -51,7 +51,8 @@ export class LeasedUnit {
   stamp(drafts: readonly EventDraft[]) {
     const emittedAt = new Date().toISOString();
     const engineAttemptId = this.held.engineAttempt;
-    return drafts.map((draft) => stampEvent(this.view.run, { engineAttemptId, ...draft }, { emittedAt }));
+    const stamp = { emittedAt, engineAttemptId };
+    return drafts.map((draft) => stampEvent(this.view.run, draft, stamp));
   }
 
   /** Decides under this unit's lease, which ends with the decision. */

@@ -183,13 +183,14 @@ export class StepChain {
     // Its own row goes with the commit: it may never have been written.
     const plan = { ...changes, work: changes.work.slice(1) };
     this.#state = after;
-    const stamp = (draft: EventDraft): RunEventWrite => stampEvent(this.#view.run, draft, { emittedAt });
-    const stampFact = (draft: EventDraft): RunEventWrite => stamp({ engineAttemptId: engineAttempt, ...draft });
+    const { run } = this.#view;
+    const byWorker = { emittedAt, engineAttemptId: engineAttempt };
+    const byEngine = { emittedAt };
     const { status } = after.run;
     const ends = status !== null && isTerminal(status);
     return {
-      facts: facts.map(stampFact),
-      decision: events.map(stamp),
+      facts: facts.map((draft) => stampEvent(run, draft, byWorker)),
+      decision: events.map((draft) => stampEvent(run, draft, byEngine)),
       plan,
       ends,
       at: performance.now(),
