@@ -198,6 +198,27 @@ test('RQ-3.2a a lone call under another fence, or on a head that moved, changes 
   expect(await stored(held)).toEqual(before);
 });
 
+test('after the clock was set back a run keeps its time, its neighbours theirs, and leases last no longer than they should', async () => {
+  const given = [{ type: 'StepStarted', step: 'a', attempt: 1 }] as const;
+  for (const count of [1, 3]) {
+    const helds = await Promise.all(Array.from({ length: count }, started));
+    const keys = helds.map(({ runKey }) => runKey);
+    const ahead = `clock_timestamp() + interval '1 hour'`;
+    await client.query(`update runledger.runs set last_persisted_at = ${ahead} where run_key = $1`, [keys[0]]);
+    const endings = helds.map((held): Ending => ({ held, given, next: 's:b@1' }));
+    const { answers } = await commit(endings, { isAlone: true });
+    expect(answers.map(({ ok }) => ok)).toEqual(helds.map(() => true));
+    for (const held of helds) expect(await stored(held)).toMatchObject({ unit: 's:b@1', is_head: true, is_last: true });
+    const { rows } = await client.query(
+      `select r.last_persisted_at > clock_timestamp() as is_ahead, w.available_at < clock_timestamp() + interval '1 minute' as is_short
+         from unnest($1::bigint[]) with ordinality k(run_key, ord) join runledger.runs r using (run_key) join runledger.work w using (run_key)
+        order by k.ord`,
+      [keys],
+    );
+    expect(rows).toEqual(keys.map((_, i) => ({ is_ahead: i === 0, is_short: true })));
+  }
+});
+
 test('a run that is there already, or whose first events are refused, is not started a second time', async () => {
   const run = sampleRun(randomUUID(), { runRequestId: randomUUID() });
   const work = [{ unit: 's:a@1', owner: 'me', leaseMs: 30_000 }];

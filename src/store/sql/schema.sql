@@ -660,13 +660,16 @@ CREATE OR REPLACE FUNCTION runledger.claim_work(owner text, ttl_ms integer, max_
  SET enable_mergejoin TO 'off'
 AS $function$
 declare
+  -- A clock that may go on while the statement runs bounds no index: everything that waits would be read.
+  at constant timestamptz := clock_timestamp();
   taken tid[]; family bigint[];
 begin
+  -- Written so that no plan, made while there was nothing, can read whole tables: EXISTS could become a table of all that there is.
   if of_runs is null then
     select array_agg(c.ctid) into taken from (
-      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= clock_timestamp()
+      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= at
          and (of_tenant is null or w.tenant_id = of_tenant)
-         and (of_project is null or exists (select from runledger.runs r where r.run_key = w.run_key and r.project_id = of_project))
+         and (of_project is null or of_project = (select r.project_id from runledger.runs r where r.run_key = w.run_key))
        order by w.available_at limit max_rows for update skip locked) c;
   else
     -- A child that has ended counts as long as something of it is to be done, such as a signal for its own children.
@@ -675,12 +678,14 @@ begin
       union all
       select x.run_key, x.run_id from f, lateral (
         select r.run_key, r.run_id from runledger.runs r where r.parent_run_id = f.run_id
-           and (r.status not in (16, 32, 64) or exists (select from runledger.work w where w.run_key = r.run_key))) x)
+           and (r.status not in (16, 32, 64) or (select w.run_key from runledger.work w where w.run_key = r.run_key limit 1) is not null)
+        offset 0) x)
     select array_agg(f.run_key) into family from f;
     select array_agg(c.ctid) into taken from (
-      select w.ctid from runledger.work w where w.run_key = any(family) and not w.held and w.engine = of_engine
-         and w.available_at <= clock_timestamp()
-       limit max_rows for update skip locked) c;
+      select x.ctid from unnest(family) f(key), lateral (
+        select w.ctid from runledger.work w where w.run_key = f.key and not w.held and w.engine = of_engine and w.available_at <= at
+         order by w.run_key, w.unit limit max_rows for update skip locked) x
+       limit max_rows) c;
   end if;
   if taken is null then return; end if;
   return query
@@ -949,7 +954,7 @@ begin
     returning 1),
   given as (
     insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
-      select of_run, u.unit, run_tenant, run_engine, at + ttl_ms * interval '1 millisecond', owner, nextval('runledger.fences'), 1
+      select of_run, u.unit, run_tenant, run_engine, clock_timestamp() + ttl_ms * interval '1 millisecond', owner, nextval('runledger.fences'), 1
         from (select 'i:' || of_loop || '/' || i from generate_series(next_one, next_one + room - 1) i
               union all select 'e:' || of_loop where others + room = 0) u(unit)
       returning unit, fence)
@@ -1116,7 +1121,7 @@ begin
     from runledger.stream_state s, runledger.runs r
    where r.run_key = of_run and r.decided_seq = expect and r.status & statuses <> 0 for no key update of r;
   if base is null then raise exception 'a call that is not plain' using errcode = 'RL003'; end if;
-  -- The clock is read after the lock, so that time never runs backwards within a run.
+  -- The clock is read after the lock, so that time never runs backwards within a run. Leases go by the clock, also one that was set back.
   at := greatest(clock_timestamp(), at);
   us := (extract(epoch from at) * 1000000)::bigint;
   us_bytes := int8send(us);
@@ -1148,7 +1153,7 @@ begin
   returning t.last_seq into last_seq;
   if last_seq is not null and next_unit is not null then
     update runledger.work w set unit = next_unit, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
-        last_error = null, available_at = at + ttl_ms * interval '1 millisecond'
+        last_error = null, available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
      where w.run_key = of_run and w.unit = of_unit and w.fence = of_fence
     returning w.fence into new_fence;
   elsif last_seq is not null then
@@ -1177,18 +1182,20 @@ AS $function$
 declare
   calls constant integer := array_length(c_run, 1);
   heads bytea[]; lasts bigint[] := '{}'; chains bytea[] := '{}'; seqs bigint[] := '{}';
-  head bytea; seq bigint; i integer := 0; at timestamptz; us_bytes bytea; xid bigint; now_era integer; found_rows integer;
+  head bytea; seq bigint; i integer := 0; latest timestamptz; at timestamptz; us_bytes bytea; xid bigint; now_era integer; found_rows integer;
 begin
   -- A run whose head or status is not the one that its caller has seen is missing here. Rows are locked in the order of their keys.
   select array_agg(l.last_seq), array_agg(l.chain_head), max(l.last_persisted_at), max(l.xid), max(l.era)
-    into bases, heads, at, xid, now_era
+    into bases, heads, latest, xid, now_era
     from (select r.last_seq, r.chain_head, r.last_persisted_at, case when r.stream_era = s.era then r.stream_xid else 0 end as xid, s.era
             from runledger.stream_state s, unnest(c_run, c_expect, c_statuses) c(run, expect, statuses),
             lateral (select x.last_seq, x.chain_head, x.last_persisted_at, x.stream_era, x.stream_xid from runledger.runs x
                       where x.run_key = c.run and x.decided_seq = c.expect and x.status & c.statuses <> 0 limit 1 for no key update) r) l;
   if array_length(bases, 1) is distinct from calls then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
-  -- The clock is read after the locks. One time and one place in the stream serve for all: those of no run may run back.
-  at := greatest(clock_timestamp(), at);
+  -- The clock is read after the locks. One time and one place in the stream serve for all: those of no run may run back. A run of a
+  -- time before the clock was set back would take the others along into that time, and is for commit_work.
+  at := clock_timestamp();
+  if at < latest then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
   us := (extract(epoch from at) * 1000000)::bigint;
   us_bytes := int8send(us);
   for c in 1 .. calls loop

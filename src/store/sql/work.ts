@@ -81,11 +81,12 @@ export async function overdueRuns(
   engine: EngineName,
   { olderThanMs, limit }: { readonly olderThanMs: number; readonly limit: number },
 ): Promise<string[]> {
-  // A run has many units; more of them are read than runs are asked for, and the oldest come first.
+  // A run has many units; more of them are read than runs are asked for, and the oldest come first. The time is that of the
+  // statement: one that may go on while it runs would bound no index.
   const text = `select r.run_id from (
       select distinct w.run_key from (
         select run_key from runledger.work where not held and engine = $1
-           and available_at < clock_timestamp() - $2::float8 * interval '1 millisecond'
+           and available_at < statement_timestamp() - $2::float8 * interval '1 millisecond'
          order by available_at limit $3::integer * 20) w limit $3::integer) d
     join runledger.runs r using (run_key)`;
   const rows = await postgres.query<{ run_id: string }>({ name: 'overdue_runs', text }, [engine, olderThanMs, limit]);

@@ -87,13 +87,16 @@ create function runledger.claim_work(owner text, ttl_ms integer, max_rows intege
   language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
+  -- A clock that may go on while the statement runs bounds no index: everything that waits would be read.
+  at constant timestamptz := clock_timestamp();
   taken tid[]; family bigint[];
 begin
+  -- Written so that no plan, made while there was nothing, can read whole tables: EXISTS could become a table of all that there is.
   if of_runs is null then
     select array_agg(c.ctid) into taken from (
-      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= clock_timestamp()
+      select w.ctid from runledger.work w where not w.held and w.engine = of_engine and w.available_at <= at
          and (of_tenant is null or w.tenant_id = of_tenant)
-         and (of_project is null or exists (select from runledger.runs r where r.run_key = w.run_key and r.project_id = of_project))
+         and (of_project is null or of_project = (select r.project_id from runledger.runs r where r.run_key = w.run_key))
        order by w.available_at limit max_rows for update skip locked) c;
   else
     -- A child that has ended counts as long as something of it is to be done, such as a signal for its own children.
@@ -102,12 +105,14 @@ begin
       union all
       select x.run_key, x.run_id from f, lateral (
         select r.run_key, r.run_id from runledger.runs r where r.parent_run_id = f.run_id
-           and (r.status not in (16, 32, 64) or exists (select from runledger.work w where w.run_key = r.run_key))) x)
+           and (r.status not in (16, 32, 64) or (select w.run_key from runledger.work w where w.run_key = r.run_key limit 1) is not null)
+        offset 0) x)
     select array_agg(f.run_key) into family from f;
     select array_agg(c.ctid) into taken from (
-      select w.ctid from runledger.work w where w.run_key = any(family) and not w.held and w.engine = of_engine
-         and w.available_at <= clock_timestamp()
-       limit max_rows for update skip locked) c;
+      select x.ctid from unnest(family) f(key), lateral (
+        select w.ctid from runledger.work w where w.run_key = f.key and not w.held and w.engine = of_engine and w.available_at <= at
+         order by w.run_key, w.unit limit max_rows for update skip locked) x
+       limit max_rows) c;
   end if;
   if taken is null then return; end if;
   return query

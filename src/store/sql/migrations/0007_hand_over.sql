@@ -26,7 +26,7 @@ begin
     from runledger.stream_state s, runledger.runs r
    where r.run_key = of_run and r.decided_seq = expect and r.status & statuses <> 0 for no key update of r;
   if base is null then raise exception 'a call that is not plain' using errcode = 'RL003'; end if;
-  -- The clock is read after the lock, so that time never runs backwards within a run.
+  -- The clock is read after the lock, so that time never runs backwards within a run. Leases go by the clock, also one that was set back.
   at := greatest(clock_timestamp(), at);
   us := (extract(epoch from at) * 1000000)::bigint;
   us_bytes := int8send(us);
@@ -58,7 +58,7 @@ begin
   returning t.last_seq into last_seq;
   if last_seq is not null and next_unit is not null then
     update runledger.work w set unit = next_unit, lease_owner = owner, fence = nextval('runledger.fences'), deliveries = 1, stop = false,
-        last_error = null, available_at = at + ttl_ms * interval '1 millisecond'
+        last_error = null, available_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
      where w.run_key = of_run and w.unit = of_unit and w.fence = of_fence
     returning w.fence into new_fence;
   elsif last_seq is not null then
@@ -88,18 +88,20 @@ create function runledger.hand_over_work(
 declare
   calls constant integer := array_length(c_run, 1);
   heads bytea[]; lasts bigint[] := '{}'; chains bytea[] := '{}'; seqs bigint[] := '{}';
-  head bytea; seq bigint; i integer := 0; at timestamptz; us_bytes bytea; xid bigint; now_era integer; found_rows integer;
+  head bytea; seq bigint; i integer := 0; latest timestamptz; at timestamptz; us_bytes bytea; xid bigint; now_era integer; found_rows integer;
 begin
   -- A run whose head or status is not the one that its caller has seen is missing here. Rows are locked in the order of their keys.
   select array_agg(l.last_seq), array_agg(l.chain_head), max(l.last_persisted_at), max(l.xid), max(l.era)
-    into bases, heads, at, xid, now_era
+    into bases, heads, latest, xid, now_era
     from (select r.last_seq, r.chain_head, r.last_persisted_at, case when r.stream_era = s.era then r.stream_xid else 0 end as xid, s.era
             from runledger.stream_state s, unnest(c_run, c_expect, c_statuses) c(run, expect, statuses),
             lateral (select x.last_seq, x.chain_head, x.last_persisted_at, x.stream_era, x.stream_xid from runledger.runs x
                       where x.run_key = c.run and x.decided_seq = c.expect and x.status & c.statuses <> 0 limit 1 for no key update) r) l;
   if array_length(bases, 1) is distinct from calls then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
-  -- The clock is read after the locks. One time and one place in the stream serve for all: those of no run may run back.
-  at := greatest(clock_timestamp(), at);
+  -- The clock is read after the locks. One time and one place in the stream serve for all: those of no run may run back. A run of a
+  -- time before the clock was set back would take the others along into that time, and is for commit_work.
+  at := clock_timestamp();
+  if at < latest then raise exception 'a batch that is not plain' using errcode = 'RL003'; end if;
   us := (extract(epoch from at) * 1000000)::bigint;
   us_bytes := int8send(us);
   for c in 1 .. calls loop
@@ -211,7 +213,7 @@ begin
     returning 1),
   given as (
     insert into runledger.work (run_key, unit, tenant_id, engine, available_at, lease_owner, fence, deliveries)
-      select of_run, u.unit, run_tenant, run_engine, at + ttl_ms * interval '1 millisecond', owner, nextval('runledger.fences'), 1
+      select of_run, u.unit, run_tenant, run_engine, clock_timestamp() + ttl_ms * interval '1 millisecond', owner, nextval('runledger.fences'), 1
         from (select 'i:' || of_loop || '/' || i from generate_series(next_one, next_one + room - 1) i
               union all select 'e:' || of_loop where others + room = 0) u(unit)
       returning unit, fence)
