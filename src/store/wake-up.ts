@@ -5,7 +5,7 @@ const WATCH_CHANNEL = 'runledger_watch';
 const WATCH_EVERY_MS = 5000;
 /** A follower that stopped saying so is forgotten. */
 const WATCH_TTL_MS = 3 * WATCH_EVERY_MS;
-/** Notifications of one process are coalesced: the first at once, then at most this often. */
+/** Notifications of one process are coalesced: the first at once, then at most this often, by a clock that nobody sets. */
 const NOTIFY_EVERY_MS = 5;
 /** A NOTIFY payload is limited to 8000 bytes. */
 const MAX_KEYS_PER_NOTIFY = 400;
@@ -58,14 +58,14 @@ export class WakeUp {
     if (!this.#client) void this.#connect().catch(() => {});
     const until = this.#watched.get(runKey);
     if (until === undefined) return;
-    if (until < Date.now()) {
+    if (until < performance.now()) {
       this.#watched.delete(runKey);
       return;
     }
     this.#changed.add(runKey);
     this.#notifyTimer ??= setTimeout(
       () => this.#notify(),
-      Math.max(0, this.#lastNotify + NOTIFY_EVERY_MS - Date.now()),
+      Math.max(0, this.#lastNotify + NOTIFY_EVERY_MS - performance.now()),
     );
   }
 
@@ -84,7 +84,7 @@ export class WakeUp {
 
   #notify(): void {
     this.#notifyTimer = undefined;
-    this.#lastNotify = Date.now();
+    this.#lastNotify = performance.now();
     const keys = [...this.#changed].slice(0, MAX_KEYS_PER_NOTIFY);
     for (const key of keys) this.#changed.delete(key);
     this.#send('runledger_changed', keys);
@@ -126,7 +126,7 @@ export class WakeUp {
     });
     client.on('notification', ({ channel, payload }) => {
       const keys = (payload ?? '').split(',').map(Number);
-      if (channel === WATCH_CHANNEL) for (const key of keys) this.#watched.set(key, Date.now() + WATCH_TTL_MS);
+      if (channel === WATCH_CHANNEL) for (const key of keys) this.#watched.set(key, performance.now() + WATCH_TTL_MS);
       else for (const key of keys) this.#wake(key);
     });
     await client.query(`listen runledger_changed; listen ${WATCH_CHANNEL}`);

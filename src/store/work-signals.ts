@@ -1,7 +1,7 @@
 import type { ListeningConnection, Postgres } from './sql/postgres.ts';
 
 const CHANNEL = 'runledger_work';
-/** Notifications of one process are coalesced: the first at once, then at most this often. */
+/** Notifications of one process are coalesced: the first at once, then at most this often, by a clock that nobody sets. */
 const EVERY_MS = 5;
 const RECONNECT_MS = 1000;
 
@@ -71,7 +71,7 @@ export class PostgresWorkSignals implements WorkSignals {
   #schedule(): void {
     if (this.#closed) return;
     if (this.#timer || this.#immediate) return;
-    const wait = this.#last + EVERY_MS - Date.now();
+    const wait = this.#last + EVERY_MS - performance.now();
     if (wait > 0) this.#timer = setTimeout(() => this.#send(), wait);
     // A timer takes a millisecond at the least.
     else this.#immediate = setImmediate(() => this.#send());
@@ -80,7 +80,7 @@ export class PostgresWorkSignals implements WorkSignals {
   #send(): void {
     this.#timer = undefined;
     this.#immediate = undefined;
-    this.#last = Date.now();
+    this.#last = performance.now();
     const stops = [...this.#stops].slice(0, 400);
     for (const key of stops) this.#stops.delete(key);
     const text = `${this.#hasWork ? 'w' : ''};${stops.join(',')}`;
