@@ -21,17 +21,21 @@ export const events: Command = async (context) => {
   const types = args.list('type').map(typeOf);
   const run = await namedRun(context, args.positionals[0]!);
   const store = await session.store();
-  const words: Words = terminal.json
-    ? { items: new LoopItems() }
-    : { items: await LoopItems.of(store, run.runId), places: await planPlaces(context, run.runId) };
+  const items = terminal.json ? new LoopItems() : await LoopItems.of(store, run.runId);
+  let places: Words['places'];
+  const tell = async (record: LedgerRecord): Promise<void> => {
+    // Only an error names a place in the plan, which is read when there is one.
+    if (record.payload?.['error'] !== undefined && !terminal.json) places ??= await planPlaces(context, run.runId);
+    show(context, record, { items, places });
+  };
   if (args.has('follow')) {
     const stop = new AbortController();
     const leave = (): void => stop.abort();
     process.once('SIGINT', leave);
     process.once('SIGTERM', leave);
     for await (const record of store.follow(run.runId, { afterSeq, signal: stop.signal })) {
-      words.items.take(record);
-      if (types.length === 0 || types.includes(record.eventType)) show(context, record, words);
+      items.take(record);
+      if (types.length === 0 || types.includes(record.eventType)) await tell(record);
       if (ENDS.includes(record.eventType)) break;
       const now = record.runSeq >= run.lastSeq ? await store.findRun(run.runId) : undefined;
       if (now?.status && isTerminal(now.status) && record.runSeq >= now.lastSeq) break;
@@ -44,7 +48,7 @@ export const events: Command = async (context) => {
       limit: PAGE,
       ...(types.length === 0 ? {} : { types }),
     });
-    for (const record of page) show(context, record, words);
+    for (const record of page) await tell(record);
     if (page.length < PAGE) return 0;
     after = page.at(-1)!.runSeq;
   }
@@ -63,7 +67,7 @@ const ENDS = ['RunCompleted', 'RunFailed', 'RunCancelled'];
 /** What a line says beyond its event. */
 interface Words {
   readonly items: LoopItems;
-  readonly places?: Awaited<ReturnType<typeof planPlaces>>;
+  readonly places: Awaited<ReturnType<typeof planPlaces>> | undefined;
 }
 
 function show({ args, terminal }: Context, record: LedgerRecord, { items, places }: Words): void {

@@ -24,8 +24,10 @@ export const status: Command = async (context) => {
     terminal.printJson({ run: row, snapshot });
     return 0;
   }
-  const { locate } = await planPlaces(context, run.runId);
-  const tree = new RunTree(run.runId, locate);
+  // Only an error names a place, and reading the plan takes more than all the rest.
+  const hasErrors = snapshot.failedSteps > 0 || snapshot.rootCause !== undefined;
+  const places = hasErrors ? await planPlaces(context, run.runId) : undefined;
+  const tree = new RunTree(run.runId, places?.locate);
   let now = Date.now();
   if (asOf === undefined) await catchUp(store, tree);
   else {
