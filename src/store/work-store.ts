@@ -25,6 +25,7 @@ import {
   findPlanById,
   findReceipt,
   listWork,
+  lockRun,
   openChildren,
   overdueRuns,
   putPlan,
@@ -182,7 +183,7 @@ export class PostgresWorkStore implements WorkStore {
     work: (missing: readonly LedgerRecord[], commit: (commit: WorkCommit) => Promise<CommitResult>) => Promise<T>,
   ): Promise<T> {
     return this.#postgres.transaction(async (client) => {
-      await client.query('select 1 from runledger.runs where run_key = $1 for update', [run.runKey]);
+      await lockRun(client, run.runKey);
       const missing = await this.#after(run, afterSeq);
       const execute: Execute = async <Row>(statement: Statement, values: unknown[]) =>
         (await client.query<Row>({ ...statement, values })).rows;

@@ -1095,7 +1095,7 @@ begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
   execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.lock_run, runledger.repair_work, runledger.commit_work, runledger.start_runs,
     runledger.check_in, runledger.release_owners to %I', to_role);
 end $function$
 ;
@@ -1253,6 +1253,19 @@ begin
     end if;
     delete from runledger.loops l where l.run_key = any(d_run);
   end if;
+end $function$
+;
+
+CREATE OR REPLACE FUNCTION runledger.lock_run(of_run bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+begin
+  perform 1 from runledger.runs r where r.run_key = of_run for update;
 end $function$
 ;
 

@@ -10,7 +10,7 @@ import type {
   UnitClaim,
   WorkRow,
 } from '../work.ts';
-import type { Postgres } from './postgres.ts';
+import type { Connection, Postgres } from './postgres.ts';
 import type { RunIdentity } from './read-events.ts';
 
 interface ClaimRow {
@@ -162,6 +162,11 @@ export async function wakeWork(postgres: Postgres, runId: string, unit: string):
   const text = 'select runledger.wake_work($1::text, $2::text) as done';
   const [row] = await postgres.query<{ done: boolean }>({ name: 'wake_work', text }, [runId, unit]);
   return row?.done ?? false;
+}
+
+/** Inside a transaction: nobody else appends to the run until it ends. */
+export async function lockRun(client: Connection, runKey: number): Promise<void> {
+  await client.query({ name: 'lock_run', text: 'select runledger.lock_run($1::bigint)', values: [runKey] });
 }
 
 export async function repairWork(

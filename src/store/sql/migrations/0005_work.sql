@@ -232,6 +232,13 @@ begin
   return found;
 end $$;
 
+-- Keeps a run as it is until the transaction ends: for a decision that must see everything. A role that may only read cannot lock.
+create function runledger.lock_run(of_run bigint) returns void
+  language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+begin
+  perform 1 from runledger.runs r where r.run_key = of_run for update;
+end $$;
+
 -- Puts back what the log asks for and no row stands for. The caller has folded the log up to `at_seq`; if it has grown
 -- since, nothing is done and the answer is null.
 create function runledger.repair_work(of_run bigint, at_seq bigint, units text[], dues text[], held_units boolean[], taken_before integer[],
@@ -464,7 +471,7 @@ begin
 end $$;
 
 revoke all on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work, runledger.discard_work, runledger.burn_work, runledger.wake_work,
-  runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs, runledger.check_in, runledger.release_owners from public;
+  runledger.lock_run, runledger.repair_work, runledger.commit_work, runledger.fill_loop, runledger.start_runs, runledger.check_in, runledger.release_owners from public;
 
 -- What the log takes, and what belongs to work.
 alter function runledger.grant_use(name) rename to grant_log_use;
@@ -473,7 +480,7 @@ begin
   perform runledger.grant_log_use(to_role);
   execute format('grant insert on runledger.plans to %I', to_role);
   execute format('grant execute on function runledger.claim_work, runledger.claim_unit, runledger.renew_work, runledger.release_work,
-    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.repair_work, runledger.commit_work, runledger.start_runs,
+    runledger.discard_work, runledger.burn_work, runledger.wake_work, runledger.lock_run, runledger.repair_work, runledger.commit_work, runledger.start_runs,
     runledger.check_in, runledger.release_owners to %I', to_role);
 end $$;
 revoke all on function runledger.grant_use from public;
