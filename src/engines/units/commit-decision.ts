@@ -88,14 +88,15 @@ export async function commitDecision(ports: DecisionPorts, request: DecisionRequ
   return decideLocked(ports, request);
 }
 
-function decideLocked(ports: DecisionPorts, request: DecisionRequest): Promise<DecisionResult> {
+/** Nothing is believed or told before the commit: one that is lost is made again, on what is stored. */
+async function decideLocked(ports: DecisionPorts, request: DecisionRequest): Promise<DecisionResult> {
   const { view } = request;
-  return ports.work.locked(view.run, view.state.lastEventSeq, async (missing, commit) => {
+  const decided = await ports.work.locked(view.run, view.state.lastEventSeq, async (missing, commit) => {
     view.take(missing);
     const made = await make(ports, request);
-    if (!('commit' in made)) return made;
-    return finish(ports, request, made, await commit(made.commit));
+    return 'commit' in made ? { made, result: await commit(made.commit) } : made;
   });
+  return 'result' in decided ? finish(ports, request, decided.made, decided.result) : decided;
 }
 
 interface Made {
