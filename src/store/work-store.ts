@@ -14,7 +14,7 @@ import {
 } from './sql/commit-work.ts';
 import { type RunInsert, type RunStart, type StartedRun, startRuns } from './sql/create-runs.ts';
 import type { Postgres, Statement } from './sql/postgres.ts';
-import { type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
+import { type Reader, type RunIdentity, readRunEvents, readRunEventsBySeq } from './sql/read-events.ts';
 import {
   burnWork,
   checkIn,
@@ -147,11 +147,16 @@ export class PostgresWorkStore implements WorkStore {
     };
   }
 
-  async #result(commit: WorkCommit, prepared: PreparedCommit, answer: CommitAnswer): Promise<CommitResult> {
+  async #result(
+    commit: WorkCommit,
+    prepared: PreparedCommit,
+    answer: CommitAnswer,
+    reader: Reader = this.#postgres,
+  ): Promise<CommitResult> {
     if (!answer.ok) {
       const { code } = answer.error;
       const reason = answer.reason ?? (code === 'HEAD_MOVED' ? 'HEAD_MOVED' : 'REFUSED');
-      const missing = commit.seenSeq === undefined ? [] : await this.#after(commit.run, commit.seenSeq);
+      const missing = commit.seenSeq === undefined ? [] : await this.#after(reader, commit.run, commit.seenSeq);
       return { ok: false, reason, error: answer.error, missing };
     }
     const { leases = [], handouts = [] } = answer;
@@ -165,10 +170,10 @@ export class PostgresWorkStore implements WorkStore {
     return { ok: true, receipts: receiptsOf(prepared.events, answer, idOf), stored, leases, handouts };
   }
 
-  async #after(run: RunIdentity, afterSeq: number): Promise<LedgerRecord[]> {
+  async #after(reader: Reader, run: RunIdentity, afterSeq: number): Promise<LedgerRecord[]> {
     const records: LedgerRecord[] = [];
     for (;;) {
-      const page = await readRunEvents(this.#postgres, run, {
+      const page = await readRunEvents(reader, run, {
         afterSeq: records.at(-1)?.runSeq ?? afterSeq,
         limit: PAGE,
       });
@@ -184,13 +189,14 @@ export class PostgresWorkStore implements WorkStore {
   ): Promise<T> {
     return this.#postgres.transaction(async (client) => {
       await lockRun(client, run.runKey);
-      const missing = await this.#after(run, afterSeq);
-      const execute: Execute = async <Row>(statement: Statement, values: unknown[]) =>
+      const execute: Execute = async <Row>(statement: Statement, values: unknown[] = []) =>
         (await client.query<Row>({ ...statement, values })).rows;
+      const reader: Reader = { query: execute };
+      const missing = await this.#after(reader, run, afterSeq);
       return work(missing, async (commit) => {
         const prepared = this.#prepare(commit);
         const [answer] = await commitWork(execute, [prepared], { isAlone: false });
-        if (!answer!.ok) return this.#result(commit, prepared, answer!);
+        if (!answer!.ok) return this.#result(commit, prepared, answer!, reader);
         const { leases = [], handouts = [] } = answer!;
         return { ok: true, receipts: receiptsOf(prepared.events, answer!), stored: [], leases, handouts };
       });

@@ -81,11 +81,10 @@ export interface EventFilter {
   readonly limit: number;
 }
 
-export async function readRunEvents(
-  postgres: Postgres,
-  run: RunIdentity,
-  filter: EventFilter,
-): Promise<LedgerRecord[]> {
+/** The pool, or the connection of a transaction: who holds a lock must not wait for another connection. */
+export type Reader = Pick<Postgres, 'query'>;
+
+export async function readRunEvents(postgres: Reader, run: RunIdentity, filter: EventFilter): Promise<LedgerRecord[]> {
   const values: unknown[] = [run.runKey, filter.afterSeq ?? 0, filter.limit];
   let where = 'x.run_key = $1 and x.run_seq > $2';
   let name: string | undefined = 'read_events';
