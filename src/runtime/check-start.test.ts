@@ -27,6 +27,32 @@ test.each([
   );
 });
 
+const circle: Record<string, unknown> = {};
+circle['again'] = circle;
+
+test.each([
+  ['a function', { input: { name: () => 'Ada' } }, /at \/name, .*function/],
+  ['a bigint', { input: { deep: [1n] } }, /at \/deep\/0, .*bigint/],
+  ['no number', { input: { n: Number.NaN } }, /at \/n, .*NaN/],
+  ['a date', { input: { at: new Date() } }, /at \/at, .*plain objects/],
+  ['a circle', { input: circle }, /200 levels/],
+  ['a trigger that is a word', { trigger: 'webhook' }, /`trigger` is an object/],
+  ['no trigger', { trigger: null }, /`trigger` is an object/],
+])('USAGE says what a run cannot be given: %s', (_what, options, message) => {
+  expect(asked('a.yaml', options)).toThrow(
+    expect.objectContaining({ code: 'USAGE', message: expect.stringMatching(message) }),
+  );
+});
+
+test.each([
+  ['a number as text', { text: 5 }, /`text`/],
+  ['a number as file', { file: 5 }, /`file`/],
+  ['a number as name', { text: 'a\nb', name: 5 }, /`name`/],
+  ['children that are no list', { plan: {}, children: 5 }, /`children`/],
+])('USAGE names what is wrong with a playbook: %s', (_what, playbook, message) => {
+  expect(asked(playbook)).toThrow(expect.objectContaining({ code: 'USAGE', message: expect.stringMatching(message) }));
+});
+
 test('what is documented is taken', () => {
   const options = { input: { n: 1 }, runId: 'r', requestId: 'q', by: 'me', trigger: { type: 'api' } };
   for (const playbook of ['a.yaml', { file: 'a.yaml' }, { text: 'a\nb', name: 'a.yaml' }, { plan: {} }])

@@ -12,6 +12,7 @@ import type { PlanSource } from '../engines/plan-ref.ts';
 import { canonicalJson } from '../lib/canonical-json.ts';
 import type { PostgresStore } from '../store/postgres-store.ts';
 import type { RunRow } from '../store/sql/find-run.ts';
+import { checkList } from './check-list.ts';
 import { checkStart } from './check-start.ts';
 import { loadSettings, type Settings } from './config.ts';
 import type { ListOptions, Playbook, RunSummary, Runtime, RuntimeOptions, StartRunOptions } from './create-runtime.ts';
@@ -100,9 +101,8 @@ class ProgramRuntime implements Runtime {
 
   async list(options: ListOptions = {}): Promise<{ runs: RunSummary[]; next?: string }> {
     this.#checkOpen();
+    checkList(options);
     const { statuses, planId, children = false, limit = 20, before } = options;
-    if (before !== undefined && !/^\d{1,15}$/.test(before))
-      throw new AppError('USAGE', 'before takes what `next` of the page before said.', { before });
     const found = await this.store.listRuns({
       ...(statuses === undefined ? {} : { statuses }),
       planId,
