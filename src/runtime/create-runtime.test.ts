@@ -136,6 +136,7 @@ describe('createRuntime', () => {
       message: expect.stringContaining('NOT_TODAY in step start: come back tomorrow'),
       details: { error: { code: 'NOT_TODAY' } },
     });
+    await expect(runtime.retry(run.runId, { from: 5 as never })).rejects.toMatchObject({ code: 'USAGE' });
     const retried = await runtime.retry(run.runId);
     expect((await retried.ended()).status).toBe('FAILED');
     expect(retried.runId).not.toBe(run.runId);

@@ -91,6 +91,8 @@ class ProgramRuntime implements Runtime {
   }
 
   async retry(runId: string, options: { readonly from?: string } = {}): Promise<Run> {
+    if (options.from !== undefined && typeof options.from !== 'string')
+      throw new AppError('USAGE', '`from` is the name of a step.', { runId });
     const { status } = await this.#find(runId);
     if (status === undefined || !isTerminal(status))
       throw new AppError('SIGNAL_REJECTED', `Run ${runId} has not ended; resume it instead.`, { runId });
