@@ -9,6 +9,7 @@ import {
   median,
   quantile,
 } from './harness.ts';
+import { createDatabase } from './steps/compare.ts';
 
 interface Sample {
   readonly contender: string;
@@ -85,8 +86,8 @@ export async function appendBench({ quick, progress }: BenchOptions): Promise<Be
           .filter((s) => s.contender === name && s.producers === producers && s.batch === batch)
           .map((s) => s.rate),
       );
-    const growth = await growthRates(server.target, contenders[0] as Contender, quick, progress);
     for (const contender of contenders) await contender.close();
+    const growth = await growthRates(server, quick, progress);
     const ours = 'runledger';
     return {
       tables: [
@@ -135,15 +136,17 @@ function rows(samples: readonly Sample[], contenders: readonly Contender[]): Rec
   });
 }
 
-/** The same load on the log as it is, and after it was filled. Each point is the median of three. */
+/** The same load on an empty log of its own, and after that was filled. Each point is the median of three. */
 async function growthRates(
-  target: Awaited<ReturnType<typeof benchServer>>['target'],
-  contender: Contender,
+  server: Awaited<ReturnType<typeof benchServer>>,
   quick: boolean,
   progress: (text: string) => void,
 ): Promise<{ 'events in the log': number; 'events/s': number }[]> {
+  const target = await createDatabase(server, 'append_growth');
+  const contender = await runledger(target);
   const sizes = quick ? [0, 300_000] : [0, 1_000_000, 5_000_000];
   const out: { 'events in the log': number; 'events/s': number }[] = [];
+  await measure(contender, 64, 1, quick ? 300 : 1000);
   for (const size of sizes) {
     const events = await fillLog(target, size, progress);
     progress(`measuring with ${events} events in the log`);
@@ -151,5 +154,6 @@ async function growthRates(
     for (let i = 0; i < (quick ? 1 : 3); i++) rates.push((await measure(contender, 256, 1, quick ? 1200 : 4000)).rate);
     out.push({ 'events in the log': events, 'events/s': Math.round(median(rates)) });
   }
+  await contender.close();
   return out;
 }
